@@ -1,0 +1,1 @@
+"""LakeTable: a declarative table-spec reconciler for lakehouse tables."""

@@ -1,0 +1,1 @@
+"""Catalog adapters: observe and commit."""

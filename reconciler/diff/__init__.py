@@ -1,0 +1,1 @@
+"""Two specs in, the changes between them out. Pure."""

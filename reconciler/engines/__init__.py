@@ -1,0 +1,1 @@
+"""Engine adapters: Java, Spark sessions, and metadata through PySpark."""

@@ -1,0 +1,1 @@
+"""The vocabulary: types, tables, manifests. Pure; imports nothing above errors."""

@@ -1,0 +1,1 @@
+"""Changes in, operations, findings, decisions out. Pure."""

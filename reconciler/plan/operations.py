@@ -1,0 +1,172 @@
+"""What a plan is made of: operations with their class and cost, findings, and the plan itself.
+
+All are plain values that serialise to the plan document (`plan.document`); a blocked plan is a value, not an exception.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+import msgspec
+
+from reconciler.diff.changes import Change
+from reconciler.model.table import Statistics, TableIdent, TableVersion
+from reconciler.model.types import FieldPath
+
+
+class OperationClass(IntEnum):
+    """How much an operation may harm; ordered, the highest wins. `breaking` for readers is a flag beside it."""
+
+    METADATA_ONLY = 0
+    AUDIT = 1
+    REWRITE = 2
+    DESTRUCTIVE = 3
+
+    @property
+    def label(self) -> str:
+        """The class as people and documents spell it."""
+        return self.name.lower().replace("_", "-")
+
+
+class Severity(StrEnum):
+    """An error blocks the plan; a warning is shown; info is shown on request."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class Fidelity(StrEnum):
+    """How truly a format realises a feature."""
+
+    EXACT = "exact"
+    INEXACT = "inexact"
+    UNSUPPORTED = "unsupported"
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Files and bytes an operation reads and rewrites; all zero for metadata-only."""
+
+    files_read: int = 0
+    bytes_read: int = 0
+    files_rewritten: int = 0
+    bytes_rewritten: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        """Add up two costs."""
+        return Cost(
+            files_read=self.files_read + other.files_read,
+            bytes_read=self.bytes_read + other.bytes_read,
+            files_rewritten=self.files_rewritten + other.files_rewritten,
+            bytes_rewritten=self.bytes_rewritten + other.bytes_rewritten,
+        )
+
+
+class OperationKind(StrEnum):
+    """The work an operation does. Data kinds arrive with the data engine; their names are reserved in the document."""
+
+    COMMIT = "commit"
+    RENAME_TABLE = "rename-table"
+    DROP_TABLE = "drop-table"
+    VALIDATE = "validate"
+    BACKFILL = "backfill"
+    REWRITE = "rewrite"
+    REFRESH = "refresh"
+    PUBLISH = "publish"
+    MAINTAIN = "maintain"
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One change as the reviewer reads it: its class, whether it breaks readers, and the evidence ("proven: …")."""
+
+    change: Change
+    operation_class: OperationClass
+    breaking: bool = False
+    evidence: str = ""
+    fidelity: Fidelity = Fidelity.EXACT
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One unit of work, in order; a COMMIT is one atomic metadata commit of all its changes.
+
+    `id` is the first 16 hex digits of a sha256 over table uuid, kind, canonical arguments and revision.
+    """
+
+    id: str
+    kind: OperationKind
+    summary: str
+    changes: tuple[Change, ...] = ()
+    operation_class: OperationClass
+    breaking: bool = False
+    cost: Cost = Cost()
+    asserts: tuple[str, ...] = ()
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a check has to say: a code of the registry, where, why, and what to do. `suppressed` holds the reason."""
+
+    code: str
+    severity: Severity
+    path: FieldPath = ()
+    message: str
+    hint: str = ""
+    suppressed: str | None = None
+
+    @property
+    def is_blocking(self) -> bool:
+        """Whether the plan cannot be applied because of it."""
+        return self.severity is Severity.ERROR and self.suppressed is None
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What applying one manifest to one table means. `hash` is what an approval names; `base` None: no table yet.
+
+    `guards_snapshot` says that a proof rests on main's head: the commit asserts `base.snapshot_id` too.
+    """
+
+    table: TableIdent
+    owner: str
+    catalog: str
+    base: TableVersion | None
+    statistics: Statistics = Statistics()
+    format_version: int = 2
+    notes: tuple[Note, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    upkeep: tuple[Operation, ...] = ()
+    guards_snapshot: bool = False
+    desired_hash: str = ""
+    hash: str = ""
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """All changes, in the order they apply."""
+        return tuple(change for operation in self.operations for change in operation.changes)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the table is what the manifest says; upkeep does not count."""
+        return not self.operations and not any(f.is_blocking for f in self.findings)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a finding forbids applying."""
+        return any(f.is_blocking for f in self.findings)
+
+    @property
+    def operation_class(self) -> OperationClass:
+        """The highest class of its operations."""
+        return max((o.operation_class for o in self.operations), default=OperationClass.METADATA_ONLY)
+
+    @property
+    def is_breaking(self) -> bool:
+        """Whether readers notice."""
+        return any(o.breaking for o in self.operations)
+
+    @property
+    def cost(self) -> Cost:
+        """The sum over its operations."""
+        total = Cost()
+        for operation in self.operations:
+            total += operation.cost
+        return total

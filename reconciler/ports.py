@@ -1,0 +1,169 @@
+"""Everything the core asks of the world, as protocols; adapters live in `catalogs/` and `engines/`.
+
+No exception but `LakeError` leaves a port. In an observation None means "cannot be known, never diffed".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from reconciler.diff.changes import Change
+from reconciler.model.table import DataFile, Observed, Statistics, TableIdent, TableSpec, TableVersion
+from reconciler.plan.operations import Fidelity
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class CommitOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a commit left behind; `replayed` says it had been done before and was recognised."""
+
+    version: TableVersion
+    metadata_location: str = ""
+    replayed: bool = False
+
+
+class WriteReceipt(msgspec.Struct, frozen=True, kw_only=True):
+    """Staged rows that nobody can see yet: the files written for one ingest id, as the provider needs them again."""
+
+    table: TableIdent
+    table_uuid: str
+    ingest_id: str
+    paths: tuple[str, ...]
+    rows: int
+    bytes: int
+
+
+class SecurityContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Short-lived storage credentials; never logged, never cached past `expires_at_ms` (None: they do not expire)."""
+
+    properties: Mapping[str, str]
+    expires_at_ms: int | None = None
+
+    def __repr__(self) -> str:
+        """Name the keys only."""
+        return f"SecurityContext(keys={sorted(self.properties)}, expires_at_ms={self.expires_at_ms})"
+
+    __str__ = __repr__
+
+
+class MetadataExecutor(Protocol):
+    """Makes metadata changes real: through the catalog, or through Spark; one behaviour suite over both."""
+
+    name: str
+
+    def refusal(self, change: Change, current: Observed | None) -> str | None:
+        """Say in one sentence why this executor cannot make `change`, naming the one that can; None: it can."""
+        ...
+
+    def apply(
+        self,
+        table: TableIdent,
+        base: TableVersion | None,
+        changes: Sequence[Change],
+        *,
+        guard_snapshot: bool = False,
+    ) -> CommitOutcome:
+        """Commit all changes in ONE atomic metadata commit, compare-and-swap on `base`.
+
+        Raises CommitConflict when the live uuid, schema id, spec id, sort order id (or, with `guard_snapshot`, main's
+        head) is not the base's; CommitStateUnknown when nobody can tell; TableAlreadyExists, TableNotFound, …
+        Data commits by others in between are no conflict.
+        """
+        ...
+
+
+class CatalogProvider(MetadataExecutor, Protocol):
+    """One lakehouse catalog of one format; safe to call concurrently."""
+
+    def fidelity(self, feature: str) -> Fidelity:
+        """Tell how truly this catalog and format realise a feature, at plan time."""
+        ...
+
+    def get_table_spec(self, table: TableIdent) -> Observed:
+        """Observe one table; idempotent, one metadata read. Raises TableNotFound."""
+        ...
+
+    def get_table_specs(self, tables: Iterable[TableIdent]) -> Iterator[tuple[TableIdent, Observed | Exception]]:
+        """Observe many tables as cheaply as the catalog allows; a failure is that table's value."""
+        ...
+
+    def get_past_spec(self, table: TableIdent, schema_id: int, spec_id: int, sort_order_id: int) -> TableSpec:
+        """Return the spec a table had; raises RefNotFound when its metadata no longer holds it."""
+        ...
+
+    def get_data_files(self, table: TableIdent, snapshot_id: int) -> tuple[DataFile, ...]:
+        """List a snapshot's live data files from its manifests; opens no data file."""
+        ...
+
+    def write_batch(self, table: TableIdent, batch: pa.RecordBatch, ingest_id: str) -> WriteReceipt:
+        """Stage rows; nothing is visible until `commit`."""
+        ...
+
+    def commit(self, table: TableIdent, receipts: Sequence[WriteReceipt]) -> CommitOutcome:
+        """Publish staged rows in one snapshot, with a retry loop, exactly once per ingest id."""
+        ...
+
+    def get_security_context(self, table: TableIdent) -> SecurityContext:
+        """Return credentials for the table's storage."""
+        ...
+
+    def rename_table(self, before: TableIdent, after: TableIdent) -> None:
+        """Rename a table; raises TableNotFound, TableAlreadyExists, Unsupported."""
+        ...
+
+    def drop_table(self, table: TableIdent, uuid: str) -> None:
+        """Remove the table with this uuid from the catalog, files kept; another uuid is a CommitConflict."""
+        ...
+
+    def list_tables(self, namespace: tuple[str, ...] | None = None) -> tuple[TableIdent, ...]:
+        """List the tables of one namespace, or of the whole catalog."""
+        ...
+
+
+class NamespaceProvider(Protocol):
+    """Namespaces of a catalog."""
+
+    def list_namespaces(self) -> tuple[tuple[str, ...], ...]:
+        """List every namespace, nested ones included."""
+        ...
+
+    def describe_namespace(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
+        """Return its properties; raises NamespaceNotFound."""
+        ...
+
+    def create_namespace(self, namespace: tuple[str, ...]) -> None:
+        """Create it, parents included; a no-op when it is there."""
+        ...
+
+    def drop_namespace(self, namespace: tuple[str, ...]) -> None:
+        """Drop it when empty; raises NamespaceNotEmpty."""
+        ...
+
+
+class TableReader(Protocol):
+    """Typed reads of one snapshot: for validators and samples, not a query service."""
+
+    def schema(self) -> pa.Schema:
+        """Return the Arrow schema."""
+        ...
+
+    def supports_filters(self, filters: Sequence[str]) -> tuple[Fidelity, ...]:
+        """Say per filter whether a scan applies it exactly, prunes by it, or not at all."""
+        ...
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filters: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield batches; filters are AND-ed, then the limit, then the projection."""
+        ...
+
+    def statistics(self) -> Statistics:
+        """Return the snapshot's totals."""
+        ...

@@ -1,0 +1,1 @@
+"""Plans and events as text, JSON, Markdown and SARIF. Pure."""

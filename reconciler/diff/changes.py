@@ -12,24 +12,20 @@ from reconciler.model.table import PartitionField, Ref, SortField, TableIdent, T
 from reconciler.model.types import Field, FieldPath, JsonValue, Type
 
 
-class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
-    pass
-
-
-class CreateTable(_Change, tag="create-table"):
+class CreateTable(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="create-table"):
     """There is no such table yet."""
 
     spec: TableSpec
 
 
-class DropTable(_Change, tag="drop-table"):
+class DropTable(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="drop-table"):
     """The table goes away; data files stay until the catalog purges them."""
 
     ident: TableIdent
     uuid: str
 
 
-class AdoptTable(_Change, tag="adopt-table"):
+class AdoptTable(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="adopt-table"):
     """An existing table that nobody owns becomes this manifest's."""
 
     ident: TableIdent
@@ -37,14 +33,14 @@ class AdoptTable(_Change, tag="adopt-table"):
     taken_from: str | None = None
 
 
-class RenameTable(_Change, tag="rename-table"):
+class RenameTable(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="rename-table"):
     """The table takes another name in the same catalog; readers by name lose it."""
 
     before: TableIdent
     after: TableIdent
 
 
-class AddColumn(_Change, tag="add-column"):
+class AddColumn(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="add-column"):
     """Add `field` (nested ids included) below `parent`, after the sibling `after` or, with None, first."""
 
     parent: FieldPath
@@ -52,7 +48,7 @@ class AddColumn(_Change, tag="add-column"):
     after: str | None
 
 
-class DropColumn(_Change, tag="drop-column"):
+class DropColumn(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="drop-column"):
     """Remove a column or nested field; `type` tells the reviewer what goes."""
 
     path: FieldPath
@@ -60,7 +56,7 @@ class DropColumn(_Change, tag="drop-column"):
     type: Type
 
 
-class RenameColumn(_Change, tag="rename-column"):
+class RenameColumn(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="rename-column"):
     """Give the last segment of `path` another name; the field id stays."""
 
     path: FieldPath
@@ -68,7 +64,7 @@ class RenameColumn(_Change, tag="rename-column"):
     to: str
 
 
-class MoveColumn(_Change, tag="move-column"):
+class MoveColumn(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="move-column"):
     """Move among its siblings, behind `after` or, with None, to the front."""
 
     path: FieldPath
@@ -76,7 +72,7 @@ class MoveColumn(_Change, tag="move-column"):
     after: str | None
 
 
-class AlterColumnType(_Change, tag="alter-column-type"):
+class AlterColumnType(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="alter-column-type"):
     """Change a primitive type."""
 
     path: FieldPath
@@ -85,7 +81,7 @@ class AlterColumnType(_Change, tag="alter-column-type"):
     after: Type
 
 
-class AlterColumnRequired(_Change, tag="alter-column-required"):
+class AlterColumnRequired(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="alter-column-required"):
     """Make a column required, or optional."""
 
     path: FieldPath
@@ -93,7 +89,7 @@ class AlterColumnRequired(_Change, tag="alter-column-required"):
     required: bool
 
 
-class AlterColumnDoc(_Change, tag="alter-column-doc"):
+class AlterColumnDoc(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="alter-column-doc"):
     """Set or remove a column's doc."""
 
     path: FieldPath
@@ -102,7 +98,7 @@ class AlterColumnDoc(_Change, tag="alter-column-doc"):
     after: str | None
 
 
-class AlterColumnDefault(_Change, tag="alter-column-default"):
+class AlterColumnDefault(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="alter-column-default"):
     """Set or remove the default that later writes use (Iceberg's write-default)."""
 
     path: FieldPath
@@ -111,7 +107,7 @@ class AlterColumnDefault(_Change, tag="alter-column-default"):
     after: JsonValue
 
 
-class SetIdentifierFields(_Change, tag="set-identifier-fields"):
+class SetIdentifierFields(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="set-identifier-fields"):
     """Replace the set of identifier fields; the names are for people."""
 
     before: tuple[int, ...]
@@ -120,7 +116,7 @@ class SetIdentifierFields(_Change, tag="set-identifier-fields"):
     after_names: tuple[str, ...]
 
 
-class SetPartitioning(_Change, tag="set-partitioning"):
+class SetPartitioning(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="set-partitioning"):
     """Replace the default partition spec; existing files keep theirs. `*_text` is for people: `day(ordered_at)`."""
 
     before: tuple[PartitionField, ...]
@@ -129,7 +125,7 @@ class SetPartitioning(_Change, tag="set-partitioning"):
     after_text: tuple[str, ...]
 
 
-class SetSortOrder(_Change, tag="set-sort-order"):
+class SetSortOrder(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="set-sort-order"):
     """Replace the default sort order; existing files keep theirs."""
 
     before: tuple[SortField, ...]
@@ -138,7 +134,7 @@ class SetSortOrder(_Change, tag="set-sort-order"):
     after_text: tuple[str, ...]
 
 
-class SetProperty(_Change, tag="set-property"):
+class SetProperty(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="set-property"):
     """Set one table property; `before` None: it was not there."""
 
     key: str
@@ -146,41 +142,41 @@ class SetProperty(_Change, tag="set-property"):
     after: str
 
 
-class UnsetProperty(_Change, tag="unset-property"):
+class UnsetProperty(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="unset-property"):
     """Remove one table property that we set before."""
 
     key: str
     before: str
 
 
-class UpgradeFormat(_Change, tag="upgrade-format"):
+class UpgradeFormat(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="upgrade-format"):
     """Raise the table's format version; there is no way back."""
 
     before: int
     after: int
 
 
-class CreateRef(_Change, tag="create-ref"):
+class CreateRef(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="create-ref"):
     """Make a tag or branch."""
 
     ref: Ref
 
 
-class MoveRef(_Change, tag="move-ref"):
+class MoveRef(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="move-ref"):
     """Point an existing tag or branch at another snapshot."""
 
     before: Ref
     after: Ref
 
 
-class SetRefRetention(_Change, tag="set-ref-retention"):
+class SetRefRetention(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="set-ref-retention"):
     """Change how long a tag or branch, or its snapshots, are kept; it stays where it is."""
 
     before: Ref
     after: Ref
 
 
-class DropRef(_Change, tag="drop-ref"):
+class DropRef(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="drop-ref"):
     """Remove a tag or branch that we made."""
 
     ref: Ref

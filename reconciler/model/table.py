@@ -162,7 +162,7 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     path: str
-    bytes: int
+    size_bytes: int
     rows: int
     spec_id: int = 0
     has_deletes: bool = False

@@ -1,0 +1,126 @@
+"""The `laketable` program (also `kubectl laketable`): find the command, run it, turn failures into one line.
+
+Commands live one per module and are imported only when called: `--help` and shell completion stay instant.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from reconciler.errors import ExitCode, LakeError
+
+COMMANDS = {
+    "init": ("reconciler.cli.init", "Start a project: a first manifest, ignored local state."),
+    "doctor": ("reconciler.cli.doctor", "Check Java, Spark, jars and catalogs."),
+    "validate": ("reconciler.cli.validate", "Check manifests without a catalog."),
+    "fmt": ("reconciler.cli.fmt", "Rewrite manifests in canonical form, comments kept."),
+    "plan": ("reconciler.cli.plan", "Show what apply would do, what it costs, what is refused."),
+    "show": ("reconciler.cli.show", "Show a plan file, or a live table."),
+    "diff": ("reconciler.cli.diff", "Show how live tables differ from manifests (exit 1: they do)."),
+    "explain": ("reconciler.cli.explain", "Explain a finding code, with an example and the fix."),
+    "apply": ("reconciler.cli.apply", "Make live tables what the manifests say."),
+    "approve": ("reconciler.cli.approve", "Write the plan's hash into the manifest: spec.approval.plan."),
+    "drift": ("reconciler.cli.drift", "Report live tables that are not what the manifests say (exit 2)."),
+    "import": ("reconciler.cli.import_", "Write manifests of live tables; planning them finds nothing to do."),
+    "status": ("reconciler.cli.status", "List tables with their state, one line each."),
+    "history": ("reconciler.cli.history", "List the commits LakeTable made to a table."),
+    "undo": ("reconciler.cli.undo", "Plan and apply the way back to the spec before the last commit."),
+    "catalogs": ("reconciler.cli.catalogs", "List the catalogs a manifest may name, and whether they answer."),
+    "completion": ("reconciler.cli.completion", "Print the completion script for bash, zsh or fish."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and one-liners without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands in the order people meet them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command that was asked for."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the one-liners of the table above."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggest the nearest command for an unknown one."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else f" Commands: {', '.join(COMMANDS)}."
+            raise click.UsageError(f"there is no command '{args[0]}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="laketable", message="laketable %(version)s")
+def cli() -> None:
+    """Keep lakehouse tables equal to the specs in Git: plan, review, apply.
+
+    Exit codes: 0 nothing to do or done, 1 error, 2 changes pending, 3 denied or not approved, 4 stale plan,
+    5 timed out, 130 interrupted.
+    """
+
+
+def run(args: Sequence[str]) -> int:
+    """Run the program and return its exit code; every failure is one line on stderr."""
+    try:
+        result = cli.main(args=list(args), prog_name="laketable", standalone_mode=False)
+        return int(result) if isinstance(result, int) else ExitCode.OK
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return ExitCode.OK
+    except click.UsageError as error:
+        name = error.ctx.command_path if error.ctx else "laketable"
+        _fail(f"{error.format_message()} (see '{name} --help')")
+        return ExitCode.ERROR
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except LakeError as error:
+        for line in str(error).splitlines():
+            _fail(line)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        _fail("interrupted; nothing was half-applied. Run the same command again to go on.")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.ERROR
+    except Exception as error:  # noqa: BLE001 the last line of defence: no traceback, no foreign text
+        if os.environ.get("LAKETABLE_DEBUG"):
+            raise
+        _fail(f"{_internal(error)}. This is a defect in laketable: run again with LAKETABLE_DEBUG=1 and report it.")
+        return ExitCode.ERROR
+
+
+def _internal(error: Exception) -> str:
+    """Name an unforeseen exception by its type and place; its text might hold a secret."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    place = f" at {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else ""
+    return f"internal error: {type(error).__name__}{place}"
+
+
+def _fail(line: str) -> None:
+    click.echo(f"error: {line}", err=True)
+
+
+def main() -> None:
+    """Run from the command line."""
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,305 @@
+"""Observe, propose, execute: the one composition that every shell shares.
+
+Level-triggered: each run observes again and holds no state between runs. The shells turn arguments and resources into
+`Request`s and `Proposal`s into text, exit codes and status; every decision is made here or below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import msgspec
+
+from reconciler.dialects import dialect_for
+from reconciler.diff.apply import apply
+from reconciler.diff.bind import bind
+from reconciler.diff.changes import AdoptTable, Change, RenameTable, SetProperty, UnsetProperty
+from reconciler.diff.diff import diff
+from reconciler.errors import (
+    ApprovalRequired,
+    CommitConflict,
+    CommitStateUnknown,
+    Denied,
+    ExitCode,
+    LakeError,
+    PlanStale,
+    TableNotFound,
+    Unsupported,
+)
+from reconciler.model import bookkeeping
+from reconciler.model.table import DataFile, Desired, Observed, TableIdent, TableVersion
+from reconciler.plan.events import Committed, Dropped, Event, Failed, Refused, Renamed, Replayed, Skipped, Started
+from reconciler.plan.operations import Operation, OperationKind, Plan
+from reconciler.plan.planner import plan
+from reconciler.plan.policy import Decision, Outcome, Policy, judge
+from reconciler.plan.proofs import needs_data_files
+from reconciler.ports import CatalogProvider, MetadataExecutor
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One manifest against one catalog; `source` is its file:line."""
+
+    desired: Desired
+    catalog: CatalogProvider
+    catalog_name: str
+    policies: tuple[Policy, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What one request comes to: a plan with its decision, or the error that kept it from one."""
+
+    request: Request
+    current: Observed | None = None
+    plan: Plan | None = None
+    decision: Decision | None = None
+    error: LakeError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What the caller releases: plan hashes, and whether everything short of destructive goes through."""
+
+    hashes: frozenset[str] = frozenset()
+    auto: bool = False
+    take_ownership: bool = False
+
+
+# ---------------------------------------------------------------- observe and propose
+
+
+def propose_all(requests: Sequence[Request], approval: Approval, *, now_ms: int) -> Iterator[Proposal]:
+    """Plan every request, one catalog at a time; one table's failure is that table's proposal."""
+    by_catalog = sorted(requests, key=lambda request: request.catalog_name)
+    for _, group in groupby(by_catalog, key=lambda request: request.catalog_name):
+        batch = list(group)
+        seen = observe(batch[0].catalog, [request.desired for request in batch])
+        for request in batch:
+            yield propose(request, seen[request.desired.ident], approval, now_ms=now_ms)
+
+
+def observe(catalog: CatalogProvider, desired: Sequence[Desired]) -> dict[TableIdent, Observed | LakeError | None]:
+    """Read the live tables of these manifests: None for a table that is not there, under its former name neither."""
+    seen: dict[TableIdent, Observed | LakeError | None] = {}
+    for ident, found in catalog.get_table_specs([d.ident for d in desired]):
+        seen[ident] = None if isinstance(found, TableNotFound) else found
+    former = {d.renamed_from: d.ident for d in desired if d.renamed_from and seen[d.ident] is None}
+    if former:
+        for ident, found in catalog.get_table_specs(list(former)):
+            seen[former[ident]] = None if isinstance(found, TableNotFound) else found
+    return seen
+
+
+def propose(request: Request, seen: Observed | LakeError | None, approval: Approval, *, now_ms: int) -> Proposal:
+    """Bind, diff, plan and judge one observed table."""
+    if isinstance(seen, LakeError):
+        return Proposal(request, error=seen)
+    try:
+        made = make_plan(request, seen, now_ms=now_ms, take_ownership=approval.take_ownership)
+    except LakeError as error:
+        return Proposal(request, current=seen, error=error)
+    return judged(Proposal(request, current=seen, plan=made), approval, now_ms=now_ms)
+
+
+def make_plan(request: Request, current: Observed | None, *, now_ms: int, take_ownership: bool = False) -> Plan:
+    """Plan one table; manifests are read only when a change needs a proof or a cost."""
+    desired = request.desired
+    binding = bind(desired, current, now_ms=now_ms)
+    changes = diff(current.spec if current else None, binding.spec)
+    return plan(
+        desired,
+        current,
+        binding,
+        changes,
+        dialect=dialect_for(desired.format),
+        catalog=request.catalog_name,
+        files=_data_files(request.catalog, current, changes),
+        take_ownership=take_ownership,
+    )
+
+
+def judged(proposal: Proposal, approval: Approval, *, now_ms: int) -> Proposal:
+    """Judge a proposal's plan by its policies, the caller's approval and the one committed in the spec."""
+    if proposal.plan is None:
+        return proposal
+    committed = proposal.request.desired.approval
+    hashes = approval.hashes | ({committed} if committed else set())
+    decision = judge(
+        proposal.plan,
+        proposal.request.policies,
+        approvals=frozenset(hashes),
+        auto_approve=approval.auto,
+        now_ms=now_ms,
+    )
+    return replace(proposal, decision=decision)
+
+
+def _data_files(
+    catalog: CatalogProvider, current: Observed | None, changes: tuple[Change, ...]
+) -> tuple[DataFile, ...] | None:
+    if current is None or not needs_data_files(changes):
+        return None
+    if current.version.snapshot_id is None:
+        return ()
+    return catalog.get_data_files(current.spec.ident, current.version.snapshot_id)
+
+
+# ---------------------------------------------------------------- execute
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How to carry plans out: which engine (auto, catalog, spark), who acts, when, and whether upkeep is included.
+
+    `executor` gives the named executor of a catalog; it is called only for an executor that is needed, so that no JVM
+    starts for a plan that the catalog commits.
+    """
+
+    executor: Callable[[str, Request], MetadataExecutor]
+    actor: str
+    now_ms: int
+    engine: str = "auto"
+    include_upkeep: bool = False
+
+
+def require_same(made: Plan, reviewed_hash: str) -> None:
+    """Refuse to go on when the plan made now is not the one that was reviewed."""
+    if made.hash != reviewed_hash:
+        now = f"planning now gives {short_hash(made.hash)}" if made.operations else "there is nothing left to do"
+        raise PlanStale(
+            f"The reviewed plan {short_hash(reviewed_hash)} no longer fits {made.table}: {now}.",
+            hint="Run 'laketable plan' again and review the new plan.",
+        )
+
+
+def short_hash(plan_hash: str) -> str:
+    """Abbreviate a plan hash for people."""
+    return plan_hash.removeprefix("sha256:")[:8] or "-"
+
+
+def execute(proposal: Proposal, execution: Execution) -> Iterator[Event]:
+    """Carry out one proposal and tell what happened; errors become the last event, never an exception."""
+    made, decision, table = proposal.plan, proposal.decision, proposal.request.desired.ident
+    if made is None or decision is None:
+        error = proposal.error or LakeError("There is no plan to carry out.")
+        yield failure(table, error)
+        return
+    operations = (*made.operations, *(made.upkeep if execution.include_upkeep else ()))
+    if not operations and not made.is_blocked:
+        yield Skipped(table=table)
+    elif decision.outcome is not Outcome.ALLOW:
+        reason = Denied.reason if decision.outcome is Outcome.DENY else ApprovalRequired.reason
+        yield Refused(table=table, reason=reason, message=" ".join(decision.reasons))
+    else:
+        yield Started(table=table, plan=made.hash, operations=len(operations))
+        try:
+            yield from _carry_out(proposal, made, operations, execution)
+        except LakeError as error:
+            yield failure(table, error)
+
+
+def failure(table: TableIdent, error: LakeError) -> Event:
+    """Turn an error into the event that ends a table's run."""
+    place = f"{error.where}: " if error.where else ""
+    if error.exit_code is ExitCode.ERROR:
+        is_unknown = isinstance(error, CommitStateUnknown)
+        return Failed(
+            table=table, reason=error.reason, message=place + error.message, hint=error.hint, is_unknown=is_unknown
+        )
+    return Refused(table=table, reason=error.reason, message=place + error.message, hint=error.hint)
+
+
+def _carry_out(
+    proposal: Proposal, made: Plan, operations: Sequence[Operation], execution: Execution
+) -> Iterator[Event]:
+    catalog = proposal.request.catalog
+    for operation in operations:
+        if operation.kind is OperationKind.DROP_TABLE:
+            uuid = made.base.uuid if made.base else ""
+            catalog.drop_table(made.table, uuid)
+            yield Dropped(table=made.table, uuid=uuid)
+            return
+        for change in operation.changes:
+            if isinstance(change, RenameTable):
+                _rename(catalog, change, made.base)
+                yield Renamed(table=change.after, before=change.before)
+    yield _commit(proposal, made, operations, execution)
+
+
+def _rename(catalog: CatalogProvider, change: RenameTable, base: TableVersion | None) -> None:
+    live = catalog.get_table_spec(change.before).version
+    if base is None or live.uuid != base.uuid:
+        raise CommitConflict(
+            f"{change.before} is not the table that was planned: it was dropped and made anew.", hint="Plan again."
+        )
+    catalog.rename_table(change.before, change.after)
+
+
+def _commit(proposal: Proposal, made: Plan, operations: Sequence[Operation], execution: Execution) -> Event:
+    """Make every metadata change and the bookkeeping real in one commit."""
+    changes = tuple(c for o in operations for c in o.changes if not isinstance(c, AdoptTable | RenameTable))
+    batch = (*changes, *_bookkeeping(proposal, made, changes, execution))
+    executor = _choose_executor(proposal, batch, execution)
+    outcome = executor.apply(made.table, made.base, batch, guard_snapshot=made.guards_snapshot)
+    if outcome.replayed:
+        return Replayed(table=made.table, plan=made.hash, version=outcome.version)
+    return Committed(
+        table=made.table,
+        plan=made.hash,
+        version=outcome.version,
+        changes=len(made.changes),
+        executor=executor.name,
+        metadata_location=outcome.metadata_location,
+    )
+
+
+def _choose_executor(proposal: Proposal, changes: Sequence[Change], execution: Execution) -> MetadataExecutor:
+    """Take the named engine, or with `auto` the first that can: the catalog before Spark, which needs a JVM."""
+    refusals = []
+    for name in ("catalog", "spark") if execution.engine == "auto" else (execution.engine,):
+        candidate = execution.executor(name, proposal.request)
+        refusal = next((r for change in changes if (r := candidate.refusal(change, proposal.current))), None)
+        if refusal is None:
+            return candidate
+        refusals.append(refusal)
+    raise Unsupported(" ".join(dict.fromkeys(refusals)), hint="The table is untouched.")
+
+
+def _bookkeeping(proposal: Proposal, made: Plan, changes: Sequence[Change], execution: Execution) -> Iterator[Change]:
+    """Yield the `laketable.*` properties that ride in the same commit: owner, managed parts, history."""
+    current = proposal.current
+    before = dict(current.bookkeeping) if current else {}
+    known = bookkeeping.read(before)
+    target = apply(
+        current.spec if current else None, changes, last_field_id=current.version.last_field_id if current else None
+    )
+    managed = bookkeeping.managed_after(proposal.request.desired, target, known, now_ms=execution.now_ms)
+    history = bookkeeping.append_history(known.history, _record(current, changes, made.hash, execution))
+    after = bookkeeping.write(msgspec.structs.replace(managed, history=history))
+    for key, value in after.items():
+        if before.get(key) != value:
+            yield SetProperty(key=key, before=before.get(key), after=value)
+    for key in bookkeeping.KEYS:
+        if key in before and key not in after:
+            yield UnsetProperty(key=key, before=before[key])
+
+
+def _record(
+    current: Observed | None, changes: Sequence[Change], plan_hash: str, execution: Execution
+) -> bookkeeping.HistoryRecord:
+    version = current.version if current else None
+    replaced = {c.key: c.before for c in changes if isinstance(c, SetProperty | UnsetProperty)}
+    return bookkeeping.HistoryRecord(
+        plan=plan_hash,
+        time_ms=execution.now_ms,
+        actor=execution.actor,
+        schema_id=version.schema_id if version else None,
+        spec_id=version.spec_id if version else None,
+        sort_order_id=version.sort_order_id if version else None,
+        snapshot_id=version.snapshot_id if version else None,
+        properties=replaced,
+    )

@@ -101,7 +101,7 @@ def run(args: Sequence[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.ERROR
-    except Exception as error:  # noqa: BLE001 the last line of defence: no traceback, no foreign text
+    except Exception as error:
         if os.environ.get("LAKETABLE_DEBUG"):
             raise
         _fail(f"{_internal(error)}. This is a defect in laketable: run again with LAKETABLE_DEBUG=1 and report it.")

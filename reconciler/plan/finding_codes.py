@@ -1,0 +1,514 @@
+"""The registry of finding codes: one visible tuple, one entry per code; a code is never used again for something else.
+
+LK1xx destructive, LK2xx data-dependent, LK3xx consumers, LK4xx readers, LK5xx cost, LK6xx hygiene. `plan.findings`
+makes findings from it and renders its pages in `docs/findings/`; it is the only place where a code is explained.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from reconciler.plan.operations import Severity
+
+
+class FindingKind(msgspec.Struct, frozen=True, kw_only=True):
+    """What a code means: why it matters, a manifest that raises it (`before`), one that does not (`after`), the fix.
+
+    `suppressible` False: applying anyway would break the table or cannot work, so `suppress:` is refused.
+    """
+
+    code: str
+    title: str
+    severity: Severity
+    suppressible: bool
+    why: str
+    before: str
+    after: str
+    fix: str
+
+
+ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
+
+
+def _kind(
+    code: str,
+    title: str,
+    severity: Severity,
+    *,
+    why: str,
+    before: str,
+    after: str,
+    fix: str,
+    suppressible: bool | None = None,
+) -> FindingKind:
+    """Make an entry; unless said otherwise an error cannot be suppressed and anything else can."""
+    return FindingKind(
+        code=code,
+        title=title,
+        severity=severity,
+        suppressible=severity is not ERROR if suppressible is None else suppressible,
+        why=why,
+        before=before,
+        after=after,
+        fix=fix,
+    )
+
+
+COLUMNS_DROPPED = """\
+# live: order_id, cust_id
+columns:
+  - {name: order_id, type: long}
+"""
+COLUMNS_KEPT = """\
+columns:
+  - {name: order_id, type: long}
+  - {name: cust_id, type: string}
+"""
+
+_DESTRUCTIVE = (
+    _kind(
+        "LK101",
+        "A column is dropped",
+        WARNING,
+        why="A column that this manifest managed is no longer in it, so it is dropped. Readers lose it at once. Its "
+        "values stay in the data files until those are rewritten; until then `laketable undo` brings them back.",
+        before=COLUMNS_DROPPED,
+        after=COLUMNS_KEPT,
+        fix="Keep the column in the manifest, or approve the plan by its hash. If the column got another name, say so "
+        "with `renamedFrom`.",
+    ),
+    _kind(
+        "LK102",
+        "The table is dropped",
+        WARNING,
+        why="The table leaves the catalog: every reader and writer fails from then on. Data files stay where they are "
+        "until the catalog purges them.",
+        before="reconcile: {deletionPolicy: Drop}\n",
+        after="reconcile: {deletionPolicy: Retain}\n",
+        fix="Keep `deletionPolicy: Retain`, or approve the drop by its hash.",
+    ),
+    _kind(
+        "LK103",
+        "The table is renamed",
+        WARNING,
+        why="Readers, writers and views address a table by its name; under the former name they find nothing. The data "
+        "is not touched.",
+        before="identifier: sales.orders_v2\nrenamedFrom: sales.orders\n",
+        after="identifier: sales.orders\n",
+        fix="Tell the readers first, then approve the plan by its hash. Remove `renamedFrom` once it is done.",
+    ),
+    _kind(
+        "LK104",
+        "A dropped and an added column look like a rename",
+        ERROR,
+        suppressible=True,
+        why="One column goes and another of the same type comes. As drop and add, the new column starts with NULL in "
+        "every row and the old values are lost to readers; as a rename, the field id and all values stay. A manifest "
+        "cannot tell the two apart, so nothing happens until it says which one is meant.",
+        before="# live: cust_id\ncolumns:\n  - {name: customer_ref, type: string}\n",
+        after="columns:\n  - {name: customer_ref, type: string, renamedFrom: cust_id}\n",
+        fix="Add the `renamedFrom` line that the hint shows. If it really is a new column, suppress LK104 for its path "
+        "with a reason; the drop still needs the approval of every drop.",
+    ),
+    _kind(
+        "LK105",
+        "Two columns differ only in case",
+        ERROR,
+        why="Spark, Trino and Hive look up columns without regard to case, so a table with both `Id` and `id` cannot "
+        "be read there at all.",
+        before="# live: orderId\ncolumns:\n  - {name: orderId, type: long}\n  - {name: orderid, type: long}\n",
+        after="columns:\n  - {name: orderid, type: long, renamedFrom: orderId}\n",
+        fix="Give one of them another name, or rename the live one with `renamedFrom`.",
+    ),
+    _kind(
+        "LK106",
+        "A rename is ambiguous",
+        ERROR,
+        why="`renamedFrom` names a column that is still there beside the new one, or that two columns claim. Either "
+        "reading loses somebody's values.",
+        before="# live: a, b\ncolumns:\n  - {name: b, type: long, renamedFrom: a}\n",
+        after="columns:\n  - {name: a, type: long}\n  - {name: b, type: long}\n",
+        fix="Remove `renamedFrom` when both columns are meant to exist; let one column only claim a former name.",
+    ),
+    _kind(
+        "LK107",
+        "The column to rename is not there",
+        ERROR,
+        why="`renamedFrom` names a column that the table does not have, and the new name does not exist either. Adding "
+        "it instead would hide a typing error behind a column full of NULLs.",
+        before="# live: cust_id\ncolumns:\n  - {name: customer_ref, type: string, renamedFrom: custid}\n",
+        after="columns:\n  - {name: customer_ref, type: string, renamedFrom: cust_id}\n",
+        fix="Correct the former name, or remove `renamedFrom` to add a new column.",
+    ),
+    _kind(
+        "LK108",
+        "A tag or branch is moved",
+        WARNING,
+        why="A tag is a promise about data: reports and audits that name it read something else once it moves. A moved "
+        "branch drops the commits that only it held.",
+        before="tags: [{name: q3-close, snapshot: 7138}]   # live: 6001\n",
+        after="tags: [{name: q3-close, snapshot: 6001}, {name: q3-close-2, snapshot: 7138}]\n",
+        fix="Make a new tag beside it, or approve the plan by its hash.",
+    ),
+    _kind(
+        "LK109",
+        "A tag or branch is dropped",
+        WARNING,
+        why="The snapshot that it kept may be expired from then on, and with it the only way to read that data. Only "
+        "tags and branches that LakeTable made are ever dropped.",
+        before="tags: []   # live: q3-close\n",
+        after="tags: [{name: q3-close, snapshot: 6001}]\n",
+        fix="Keep it in the manifest, or approve the plan by its hash.",
+    ),
+    _kind(
+        "LK110",
+        "A column in use cannot be dropped",
+        ERROR,
+        why="A partition field, the sort order or the identifier fields still name the column. A table whose layout "
+        "names a missing column cannot be planned by any writer.",
+        before="columns:\n  - {name: id, type: long}\npartitioning: [{column: day, transform: identity}]\n",
+        after="columns:\n  - {name: id, type: long}\npartitioning: []\n",
+        fix="Remove the column from `partitioning`, `sortOrder` or `identifierFields` in the same change.",
+    ),
+    _kind(
+        "LK111",
+        "A tag cannot become a branch, nor a branch a tag",
+        ERROR,
+        why="Both share one set of names. Changing the kind would be a drop and a new one under the same name.",
+        before="branches: [{name: audit}]   # live: a tag called audit\n",
+        after="branches: [{name: audit-2}]\n",
+        fix="Use another name, or remove the old one in a change of its own first.",
+    ),
+    _kind(
+        "LK112",
+        "The table is taken from another owner",
+        WARNING,
+        why="Another manifest claimed this table. After this plan that one is refused; two owners with different specs "
+        "would otherwise undo each other for ever.",
+        before="laketable apply -f orders.yaml --take-ownership\n",
+        after="laketable apply -f orders.yaml\n",
+        fix="Remove the table from the other repository first; take it over only when that one is gone.",
+    ),
+)
+
+_DATA = (
+    _kind(
+        "LK201",
+        "A type cannot be narrowed in place",
+        ERROR,
+        why="Data files keep the wider values, and a schema with the narrower type makes them unreadable. The bounds "
+        "in the manifests say whether today's values would fit, so that the way round can be judged.",
+        before="# live: quantity long\ncolumns:\n  - {name: quantity, type: int}\n",
+        after="columns:\n  - {name: quantity, type: long}\n  - {name: quantity_int, type: int}\n",
+        fix="Expand and contract: add a column of the narrower type, fill it, move the readers, then drop the old one.",
+    ),
+    _kind(
+        "LK202",
+        "The format cannot change this type in place",
+        ERROR,
+        why="Iceberg widens int to long, float to double and a decimal's precision at the same scale; version 3 adds "
+        "date to timestamp and unknown to anything. Anything else would reinterpret bytes that are already written.",
+        before="# live: amount string\ncolumns:\n  - {name: amount, type: 'decimal(18,2)'}\n",
+        after="columns:\n  - {name: amount, type: string}\n  - {name: amount_decimal, type: 'decimal(18,2)'}\n",
+        fix="Expand and contract: add a column of the new type, fill it, move the readers, then drop the old one.",
+    ),
+    _kind(
+        "LK203",
+        "The column holds NULLs, so it cannot be required",
+        ERROR,
+        why="The manifests count NULLs in files that no delete touches. A required column with NULLs fails "
+        "its readers.",
+        before="columns:\n  - {name: order_id, type: long, required: true}   # 12 NULLs live\n",
+        after="columns:\n  - {name: order_id, type: long}\n",
+        fix="Fill or delete the rows with NULL, then plan again; or leave the column optional.",
+    ),
+    _kind(
+        "LK204",
+        "Nothing proves yet that the column can be required",
+        ERROR,
+        why="Some files have no usable null count (the column is younger than they are, counts are switched off, or "
+        "deletes blur them), so only reading them would tell. That scan is a data job, which this version does not run "
+        "yet.",
+        before="columns:\n  - {name: order_id, type: long, required: true}\n",
+        after="columns:\n  - {name: order_id, type: long}\n",
+        fix="Rewrite the unproven files (compaction records null counts), then plan again; or leave the "
+        "column optional.",
+    ),
+    _kind(
+        "LK205",
+        "The null counts prove that the column can be required",
+        INFO,
+        why="Every live file counts zero NULLs for the column. The commit asserts that main is still the snapshot that "
+        "was proven.",
+        before="columns:\n  - {name: order_id, type: long}\n",
+        after="columns:\n  - {name: order_id, type: long, required: true}\n",
+        fix="Nothing to do.",
+    ),
+    _kind(
+        "LK206",
+        "A required column is added without a default",
+        ERROR,
+        why="Existing rows have no value for it, so every reader of a required column would fail on them.",
+        before="columns:\n  - {name: region, type: string, required: true}\n",
+        after="columns:\n  - {name: region, type: string}\n",
+        fix="Add it as optional, fill it and make it required then; or, with `formatVersion: 3`, give it a `default`.",
+    ),
+    _kind(
+        "LK207",
+        "The shape of a column changes",
+        ERROR,
+        why="A struct, list, map or primitive cannot become another of the four: the field ids below it would have "
+        "nothing to read.",
+        before="# live: address string\ncolumns:\n  - {name: address, type: 'struct<street: string>'}\n",
+        after="columns:\n  - {name: address, type: string}\n"
+        "  - {name: address_parts, type: 'struct<street: string>'}\n",
+        fix="Add a column of the new shape, fill it, move the readers, then drop the old one.",
+    ),
+    _kind(
+        "LK208",
+        "This part needs a data job",
+        ERROR,
+        why="The manifest declares something that reads or writes rows. This version makes metadata changes only, and "
+        "half of a declared table would be neither what the file says nor what it was.",
+        before="columns:\n  - {name: total, type: double, computed: {expression: 'price * quantity'}}\n",
+        after="columns:\n  - {name: total, type: double}\n",
+        fix="Leave that part out until data jobs are there.",
+    ),
+    _kind(
+        "LK209",
+        "A widening would change a partition value",
+        ERROR,
+        why="The partition values of existing files were computed from the narrower type. With this transform the "
+        "wider type gives other values, so filters would skip files that hold matching rows.",
+        before="columns:\n  - {name: day, type: timestamp}   # live: date\n"
+        "partitioning: [{column: day, transform: 'bucket[16]'}]\n",
+        after="columns:\n  - {name: day, type: date}\npartitioning: [{column: day, transform: 'bucket[16]'}]\n",
+        fix="Add a column of the wider type and partition by that one.",
+    ),
+    _kind(
+        "LK210",
+        "The snapshot that a tag or branch names is not there",
+        ERROR,
+        why="The snapshot expired, never existed, or lies before the table's history.",
+        before="tags: [{name: q3-close, snapshot: 42}]\n",
+        after='tags: [{name: q3-close, snapshot: {asOf: "2026-10-01T00:00:00Z"}}]\n',
+        fix="Name a snapshot that the table still has; `laketable history` lists them.",
+    ),
+    _kind(
+        "LK211",
+        "A tag or branch waits for the first snapshot",
+        INFO,
+        why="The table has no data yet, so there is nothing to name. It is made by the first run after a write.",
+        before="tags: [{name: start}]   # the table is empty\n",
+        after="tags: []\n",
+        fix="Nothing to do: write to the table, then apply again.",
+    ),
+    _kind(
+        "LK212",
+        "A tag or branch waits for its time",
+        INFO,
+        why="Its `asOf` lies in the future. It is resolved once that time has passed, and pinned from then on.",
+        before='tags: [{name: year-end, snapshot: {asOf: "2100-01-01T00:00:00Z"}}]\n',
+        after='tags: [{name: year-end, snapshot: {asOf: "2026-01-01T00:00:00Z"}}]\n',
+        fix="Nothing to do.",
+    ),
+    _kind(
+        "LK213",
+        "A map's key cannot change",
+        ERROR,
+        why="Adding, dropping or altering a field inside a map's key would change which keys are equal.",
+        before="columns:\n  - {name: m, type: 'map<struct<a: int, b: int>, string>'}   # live key: struct<a: int>\n",
+        after="columns:\n  - {name: m, type: 'map<struct<a: int>, string>'}\n",
+        fix="Add a map with the new key, fill it, move the readers, then drop the old one.",
+    ),
+    _kind(
+        "LK214",
+        "The column cannot have this default or be required",
+        ERROR,
+        why="Iceberg gives `unknown`, `variant`, `geometry` and `geography` columns no default other than NULL, and an "
+        "`unknown` column is always optional.",
+        before="columns:\n  - {name: payload, type: variant, default: '{}'}\n",
+        after="columns:\n  - {name: payload, type: variant}\n",
+        fix="Remove the default, or make the column optional.",
+    ),
+)
+
+_CONSUMERS = (
+    _kind(
+        "LK301",
+        "The identifier fields change",
+        WARNING,
+        why="Writers that upsert by key, such as Flink, take the key from the identifier fields. Rows written before "
+        "and after follow different keys.",
+        before="identifierFields: [order_id]\n",
+        after="identifierFields: [order_id, line]\n",
+        fix="Stop such writers, apply, then start them again with the new key.",
+    ),
+)
+
+_READERS = (
+    _kind(
+        "LK401",
+        "A column is renamed",
+        WARNING,
+        why="The field id and all values stay, but a query that names the column by its former name fails from the "
+        "next read on.",
+        before="columns:\n  - {name: cust_id, type: string}\n",
+        after="columns:\n  - {name: customer_ref, type: string, renamedFrom: cust_id}\n",
+        fix="Move the readers in the same release, or give them a view with the former name.",
+    ),
+    _kind(
+        "LK402",
+        "The format version is raised",
+        WARNING,
+        why="Readers and writers that do not know the newer format version refuse the table, and there is no way back.",
+        before="formatVersion: 2\n",
+        after="formatVersion: 3\n",
+        fix="Check every engine that touches the table first: version 3 needs Iceberg 1.8 or newer on the JVM.",
+    ),
+    _kind(
+        "LK403",
+        "The partitioning changes what an overwrite replaces",
+        WARNING,
+        why="A dynamic `INSERT OVERWRITE` replaces whole partitions of the current spec. With another spec the same "
+        "statement replaces other rows.",
+        before="partitioning: [{column: ordered_at, transform: month}]\n",
+        after="partitioning: [{column: ordered_at, transform: day}]\n",
+        fix="Give such jobs an explicit filter (`DELETE`, `MERGE` or `overwrite(condition)`) before applying.",
+    ),
+    _kind(
+        "LK404",
+        "This needs format version 3",
+        ERROR,
+        why="Defaults and the types timestamp_ns, timestamptz_ns, unknown, variant, geometry and geography do not "
+        "exist in format version 2; a reader of version 2 fails on them or ignores them silently.",
+        before="formatVersion: 2\ncolumns:\n  - {name: region, type: string, default: eu}\n",
+        after="formatVersion: 3\ncolumns:\n  - {name: region, type: string, default: eu}\n",
+        fix="Set `formatVersion: 3`, or leave the feature out.",
+    ),
+    _kind(
+        "LK405",
+        "A column cannot be an identifier field",
+        ERROR,
+        why="An identifier field is a required primitive, not float or double, and lies inside required structs only: "
+        "otherwise two rows could not be told apart.",
+        before="columns:\n  - {name: order_id, type: long}\nidentifierFields: [order_id]\n",
+        after="columns:\n  - {name: order_id, type: long, required: true}\nidentifierFields: [order_id]\n",
+        fix="Make the column required, or take it out of `identifierFields`.",
+    ),
+    _kind(
+        "LK406",
+        "The order of columns changes",
+        INFO,
+        why="`SELECT *` shows another order, and an `INSERT` that lists values by position fills other columns.",
+        before="columns: [{name: a, type: int}, {name: b, type: int}]\n",
+        after="columns: [{name: b, type: int}, {name: a, type: int}]\n",
+        fix="Let writers name their columns (`INSERT INTO t (a, b)`, or by name).",
+    ),
+    _kind(
+        "LK407",
+        "The table cannot be partitioned or sorted like this",
+        ERROR,
+        why="The transform does not take the column's type, the column repeats inside a list or map, or two partition "
+        "fields (or a partition field and another column) would have one name.",
+        before="columns:\n  - {name: id, type: long}\npartitioning: [{column: id, transform: day}]\n",
+        after="columns:\n  - {name: id, type: long}\npartitioning: [{column: id, transform: 'bucket[16]'}]\n",
+        fix="Choose a transform for that type: year, month, day and hour take times; bucket and truncate plain values.",
+    ),
+    _kind(
+        "LK408",
+        "The format version cannot be lowered",
+        ERROR,
+        why="A table of a newer format version may already use what the older one cannot express.",
+        before="formatVersion: 2   # live: 3\n",
+        after="formatVersion: 3\n",
+        fix="State the live version, or none.",
+    ),
+    _kind(
+        "LK409",
+        "The live table has another format",
+        ERROR,
+        why="A table's format is immutable; turning one into another means writing all of its data anew.",
+        before="format: delta   # live: iceberg\n",
+        after="format: iceberg\n",
+        fix="State the live format, or make a new table under another identifier and copy the data.",
+    ),
+)
+
+_COST = (
+    _kind(
+        "LK501",
+        "Existing files keep their layout",
+        INFO,
+        why="A new partition spec or sort order holds for files written from now on. Files that exist stay as they are "
+        "and remain readable; queries gain from the new layout only after a rewrite.",
+        before="partitioning: []\n",
+        after="partitioning: [{column: ordered_at, transform: day}]\n",
+        fix="Nothing to do, or rewrite the old files with your engine (`rewrite_data_files`) when it pays.",
+    ),
+)
+
+_HYGIENE = (
+    _kind(
+        "LK601",
+        "The table has a column that the manifest does not name",
+        WARNING,
+        why="Somebody added it outside Git. With `unmanagedColumns: Warn` it is left alone and shown.",
+        before="# live: order_id, debug\nunmanagedColumns: Warn\ncolumns:\n  - {name: order_id, type: long}\n",
+        after="columns:\n  - {name: order_id, type: long}\n  - {name: debug, type: string}\n",
+        fix="Add the column to the manifest, or set `unmanagedColumns` to Ignore, Adopt or Drop.",
+    ),
+    _kind(
+        "LK602",
+        "A suppression cannot take effect",
+        WARNING,
+        suppressible=False,
+        why="It names a code that does not exist or that cannot be suppressed, or it gives no reason. A reviewer "
+        "should be able to read why a warning was waved through.",
+        before="suppress: [{code: LK999, reason: ''}]\n",
+        after="suppress: [{code: LK101, path: cust_id, reason: 'unused since 2024'}]\n",
+        fix="Correct the code, give a reason, or remove the suppression.",
+    ),
+    _kind(
+        "LK603",
+        "A suppression matches nothing",
+        INFO,
+        why="No finding of that code exists there any more. Left behind, it would hide the next one.",
+        before="suppress: [{code: LK101, path: cust_id, reason: 'unused since 2024'}]\n",
+        after="suppress: []\n",
+        fix="Remove the suppression.",
+    ),
+    _kind(
+        "LK604",
+        "The table lies at another location",
+        ERROR,
+        suppressible=True,
+        why="A location counts when the table is created. Moving a table means copying its files, which this version "
+        "does not do.",
+        before="location: s3://lake/new/orders   # live: s3://lake/orders\n",
+        after="location: s3://lake/orders\n",
+        fix="State the live location, or none.",
+    ),
+    _kind(
+        "LK605",
+        "A named column does not exist",
+        ERROR,
+        why="`partitioning`, `sortOrder`, `identifierFields` or `nestedFields` names a column that neither the "
+        "manifest nor the table has.",
+        before="columns:\n  - {name: id, type: long}\nidentifierFields: [order_id]\n",
+        after="columns:\n  - {name: id, type: long}\nidentifierFields: [id]\n",
+        fix="Correct the name, or add the column.",
+    ),
+    _kind(
+        "LK606",
+        "The column name is reserved",
+        ERROR,
+        why="Iceberg's readers add metadata columns under these names; a column of the same name cannot be selected.",
+        before="columns:\n  - {name: _file, type: string}\n",
+        after="columns:\n  - {name: file_name, type: string}\n",
+        fix="Give the column another name.",
+    ),
+)
+
+KINDS: tuple[FindingKind, ...] = (*_DESTRUCTIVE, *_DATA, *_CONSUMERS, *_READERS, *_COST, *_HYGIENE)
+REGISTRY: dict[str, FindingKind] = {kind.code: kind for kind in KINDS}

@@ -6,9 +6,21 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.golden import Golden
 from tests.rest_server import rest_server
 
 JVM_FIXTURES = {"rest_catalog", "spark"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run rewrite the golden files instead of comparing with them."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite golden and generated files")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compare with golden files, or rewrite them under --update-golden."""
+    return Golden(update=bool(request.config.getoption("--update-golden")))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

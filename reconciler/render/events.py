@@ -1,0 +1,55 @@
+"""Events as text for a terminal and as JSON lines for machines."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import msgspec
+
+from reconciler.plan.events import Committed, Dropped, Event, Failed, Refused, Renamed, Replayed, Skipped, Started
+from reconciler.render.grid import Style, paint
+from reconciler.render.report import short_hash
+from reconciler.render.safe import clean
+from reconciler.render.units import plural
+
+
+def render_event(event: Event, *, color: bool = False) -> str:
+    """Render one event as one line without a newline; `!` marks what went wrong."""
+    table = clean(str(event.table))
+    match event:
+        case Started(plan=plan_hash, operations=operations):
+            return f"  {table}: applying {short_hash(plan_hash)}, {plural(operations, 'operation')}"
+        case Committed(version=version, changes=changes, executor=executor):
+            through = f" through {clean(executor)}" if executor else ""
+            text = f"{plural(changes, 'change')} committed{through}: schema {version.schema_id}, spec {version.spec_id}"
+            return f"{paint('✓', Style.ADD, color)} {table}: {text}, sort order {version.sort_order_id}"
+        case Replayed(plan=plan_hash):
+            return f"{paint('✓', Style.ADD, color)} {table}: {short_hash(plan_hash)} was committed before, nothing done"
+        case Renamed(before=before):
+            return f"{paint('✓', Style.ADD, color)} {table}: renamed from {clean(str(before))}"
+        case Dropped(uuid=uuid):
+            return f"{paint('✓', Style.ADD, color)} {table}: dropped (uuid {clean(uuid)})"
+        case Skipped(message=message):
+            return paint(f"= {table}: {clean(message)}", Style.DIM, color)
+        case Refused(reason=reason, message=message, hint=hint):
+            text = f"refused ({clean(reason)}), nothing changed: {clean(message)}{_tail(hint)}"
+            return f"{paint('!', Style.DANGER, color)} {table}: {text}"
+        case Failed(reason=reason, message=message, hint=hint, is_unknown=is_unknown):
+            outcome = "outcome unknown" if is_unknown else "failed"
+            text = f"{outcome} ({clean(reason)}): {clean(message)}{_tail(hint)}"
+            return f"{paint('!', Style.DANGER, color)} {table}: {text}"
+        case _:
+            assert_never(event)
+
+
+def _tail(hint: str) -> str:
+    return f" {clean(hint)}" if hint else ""
+
+
+def render_event_json(event: Event) -> str:
+    """Render one event as one line of JSON, without a newline; `event` says which it is, `table` is dotted."""
+    fields = msgspec.to_builtins(event)
+    fields["table"] = str(event.table)
+    if isinstance(event, Renamed):
+        fields["before"] = str(event.before)
+    return msgspec.json.encode(fields).decode()

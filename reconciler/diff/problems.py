@@ -19,6 +19,7 @@ class ProblemKind(StrEnum):
     SHAPE_CHANGED = "shape-changed"
     UNMANAGED_COLUMN = "unmanaged-column"
     COLUMN_NOT_FOUND = "column-not-found"
+    COLUMN_IN_USE = "column-in-use"
     LOCATION_DIFFERS = "location-differs"
     FORMAT_DOWNGRADE = "format-downgrade"
     FORMAT_DIFFERS = "format-differs"

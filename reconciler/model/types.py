@@ -8,6 +8,7 @@ Source: Iceberg table spec, Appendix C (JSON serialization).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -100,6 +101,22 @@ def walk(type_: Type, prefix: FieldPath = ()) -> Iterator[tuple[FieldPath, Field
             yield from walk(field.type, path)
 
 
+def find_field(type_: Type, path: FieldPath) -> Field | None:
+    """Return the field at `path` below `type_`; None when there is none."""
+    found: Field | None = None
+    for segment in path:
+        found = next((f for f in fields_of(type_) if f.name == segment), None)
+        if found is None:
+            return None
+        type_ = found.type
+    return found
+
+
+def paths_by_id(type_: Type) -> dict[int, FieldPath]:
+    """Map every field id below `type_` to its path."""
+    return {field.id: path for path, field in walk(type_)}
+
+
 def map_fields(type_: Type, change: Callable[[Field], Field]) -> Type:
     """Return `type_` with `change` applied to every field at any depth, children first."""
     fields = fields_of(type_)
@@ -110,6 +127,31 @@ def map_fields(type_: Type, change: Callable[[Field], Field]) -> Type:
         tuple(
             change(f if isinstance(f.type, str) else msgspec.structs.replace(f, type=map_fields(f.type, change)))
             for f in fields
+        ),
+    )
+
+
+_AnyType = TypeVar("_AnyType", bound=Type)
+
+
+def assign_ids(type_: _AnyType, next_id: Callable[[], int]) -> _AnyType:
+    """Return `type_` with an id for every nested field that has none (0 or negative), in Iceberg's order.
+
+    All children of a struct (or a map's key and value) are numbered before what lies below them; this is how
+    `create_table` and `add_column` hand out ids (Java's `TypeUtil.assignFreshIds`).
+    """
+    fields = fields_of(type_)
+    if not fields:
+        return type_
+    numbered = [f if f.id > 0 else msgspec.structs.replace(f, id=next_id()) for f in fields]
+    return cast(
+        _AnyType,
+        with_fields(
+            type_,
+            tuple(
+                f if isinstance(f.type, str) else msgspec.structs.replace(f, type=assign_ids(f.type, next_id))
+                for f in numbered
+            ),
         ),
     )
 

@@ -1,0 +1,248 @@
+"""What LakeTable remembers inside a table: its `laketable.*` properties, read tolerantly and written canonically.
+
+Managed memory answers "did we ever manage this?": a managed column that the manifest no longer names is dropped, a live
+one that was never managed is somebody else's. `bind` reads it, the pipeline writes it in the commit of each plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from reconciler.model.table import BOOKKEEPING_PREFIX, Desired, TableSpec
+from reconciler.model.types import Type, fields_of
+
+OWNER = f"{BOOKKEEPING_PREFIX}owner"
+COLUMNS = f"{BOOKKEEPING_PREFIX}columns"
+PROPERTIES = f"{BOOKKEEPING_PREFIX}properties"
+REFS = f"{BOOKKEEPING_PREFIX}refs"
+PINS = f"{BOOKKEEPING_PREFIX}pins"
+HISTORY = f"{BOOKKEEPING_PREFIX}history"
+T = TypeVar("T")
+
+KEYS = (OWNER, COLUMNS, PROPERTIES, REFS, PINS, HISTORY)
+"""The keys this module owns; other `laketable.*` keys belong to data operations."""
+
+HISTORY_RECORDS = 20
+HISTORY_BYTES = 8 * 1024
+BEFORE_VALUES_BYTES = 1024
+MAX_FIELD_ID = 2**31 - 1
+MAX_MANAGED_COLUMNS = 1_000_000
+
+
+class HistoryRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One commit of ours: what was applied, and the ids the table had before, which `undo` goes back to.
+
+    `properties` holds the values that the commit replaced (None: the key was not there); None as a whole says that
+    they were too large to remember. Ids of None: the commit created the table.
+    """
+
+    plan: str
+    time_ms: int
+    actor: str
+    schema_id: int | None = None
+    spec_id: int | None = None
+    sort_order_id: int | None = None
+    snapshot_id: int | None = None
+    properties: Mapping[str, str | None] | None = None
+
+
+class Bookkeeping(msgspec.Struct, frozen=True, kw_only=True):
+    """Typed view of the bookkeeping.
+
+    `columns` are managed field ids at any depth; `pins` are the asOf times already resolved, by tag.
+    """
+
+    owner: str | None = None
+    columns: frozenset[int] = frozenset()
+    properties: frozenset[str] = frozenset()
+    refs: frozenset[str] = frozenset()
+    pins: Mapping[str, int] = {}
+    history: tuple[HistoryRecord, ...] = ()
+
+
+# ---------------------------------------------------------------- read
+
+
+def read(mapping: Mapping[str, str]) -> Bookkeeping:
+    """Read a table's bookkeeping; a damaged value counts as absent (see `damaged`)."""
+    return Bookkeeping(
+        owner=mapping.get(OWNER) or None,
+        columns=managed_columns(mapping),
+        properties=managed_properties(mapping),
+        refs=managed_refs(mapping),
+        pins=pinned(mapping),
+        history=_tolerant(mapping, HISTORY, _HISTORY.decode, ()),
+    )
+
+
+def managed_columns(mapping: Mapping[str, str]) -> frozenset[int]:
+    """Read only the managed field ids."""
+    return _tolerant(mapping, COLUMNS, _parse_ranges, frozenset())
+
+
+def managed_properties(mapping: Mapping[str, str]) -> frozenset[str]:
+    """Read only the managed property keys."""
+    return _tolerant(mapping, PROPERTIES, _NAMES.decode, frozenset())
+
+
+def managed_refs(mapping: Mapping[str, str]) -> frozenset[str]:
+    """Read only the managed tags and branches."""
+    return _tolerant(mapping, REFS, _NAMES.decode, frozenset())
+
+
+def pinned(mapping: Mapping[str, str]) -> Mapping[str, int]:
+    """Read only the pinned asOf times."""
+    return _tolerant(mapping, PINS, _PINS.decode, {})
+
+
+def damaged(mapping: Mapping[str, str]) -> tuple[str, ...]:
+    """Name the bookkeeping keys whose values cannot be read."""
+    decoders: tuple[tuple[str, Callable[[str], object]], ...] = (
+        (COLUMNS, _parse_ranges),
+        (PROPERTIES, _NAMES.decode),
+        (REFS, _NAMES.decode),
+        (PINS, _PINS.decode),
+        (HISTORY, _HISTORY.decode),
+    )
+    return tuple(key for key, decode in decoders if not _is_readable(mapping, key, decode))
+
+
+def _tolerant(mapping: Mapping[str, str], key: str, decode: Callable[[str], T], absent: T) -> T:
+    text = mapping.get(key)
+    if not text:
+        return absent
+    try:
+        return decode(text)
+    except ValueError:  # msgspec's decoding errors are ValueErrors too
+        return absent
+
+
+def _is_readable(mapping: Mapping[str, str], key: str, decode: Callable[[str], object]) -> bool:
+    text = mapping.get(key)
+    if not text:
+        return True
+    try:
+        decode(text)
+    except ValueError:
+        return False
+    return True
+
+
+# ---------------------------------------------------------------- write
+
+
+def write(bookkeeping: Bookkeeping) -> dict[str, str]:
+    """Print bookkeeping as table properties; a key with nothing to say is left out (unset it when it is there)."""
+    values = {
+        OWNER: bookkeeping.owner or "",
+        COLUMNS: _print_ranges(bookkeeping.columns),
+        PROPERTIES: _print_json(sorted(bookkeeping.properties)),
+        REFS: _print_json(sorted(bookkeeping.refs)),
+        PINS: _print_json(dict(sorted(bookkeeping.pins.items()))),
+        HISTORY: _print_json(bookkeeping.history),
+    }
+    return {key: value for key, value in values.items() if value}
+
+
+def append_history(bookkeeping: Bookkeeping, record: HistoryRecord) -> Bookkeeping:
+    """Append a record and forget the oldest ones beyond 20 records or 8 KiB; large before-values are not kept."""
+    if record.properties is not None and len(_ENCODER.encode(record.properties)) > BEFORE_VALUES_BYTES:
+        record = msgspec.structs.replace(record, properties=None)
+    kept = (*bookkeeping.history, record)[-HISTORY_RECORDS:]
+    while len(kept) > 1 and len(_ENCODER.encode(kept)) > HISTORY_BYTES:
+        kept = kept[1:]
+    return msgspec.structs.replace(bookkeeping, history=kept)
+
+
+def managed_after(desired: Desired, target: TableSpec, bookkeeping: Bookkeeping, *, now_ms: int) -> Bookkeeping:
+    """Return the memory once `target` is live; what was managed and is still there stays managed.
+
+    `target` is the applied spec (positive field ids), `now_ms` the time that `bind` was given. Keeping what is still
+    there makes a half-applied plan safe: the rest of it is still ours to drop. History is not touched
+    (`append_history`).
+    """
+    named = frozenset(_named_ids(desired.columns, target.schema))
+    forgotten = bookkeeping.columns - named
+    still_live = forgotten.intersection(_all_ids(target.schema)) if forgotten else frozenset[int]()
+    stated_refs = {ref.name: ref for ref in desired.refs or ()}
+    return Bookkeeping(
+        owner=desired.owner,
+        columns=named | still_live,
+        properties=(bookkeeping.properties | desired.properties.keys()) & target.properties.keys(),
+        refs=(bookkeeping.refs | stated_refs.keys()) & target.refs.keys(),
+        pins=_pins_after(desired, target, bookkeeping, now_ms),
+        history=bookkeeping.history,
+    )
+
+
+def _pins_after(desired: Desired, target: TableSpec, bookkeeping: Bookkeeping, now_ms: int) -> Mapping[str, int]:
+    if desired.refs is None:
+        return {name: time for name, time in bookkeeping.pins.items() if name in target.refs}
+    # A time in the future has not been resolved, even when the tag is there from an earlier asOf.
+    return {
+        ref.name: ref.as_of_ms
+        for ref in desired.refs
+        if ref.as_of_ms is not None and ref.as_of_ms <= now_ms and ref.name in target.refs
+    }
+
+
+def _named_ids(desired: Type, live: Type) -> Iterator[int]:
+    """Yield the ids of the live fields that the manifest names, at any depth."""
+    if isinstance(desired, str) or isinstance(live, str):
+        return
+    by_name = {field.name: field for field in fields_of(live)}
+    for field in fields_of(desired):
+        found = by_name.get(field.name)
+        if found is not None:
+            yield found.id
+            if not isinstance(field.type, str):
+                yield from _named_ids(field.type, found.type)
+
+
+def _all_ids(type_: Type) -> Iterator[int]:
+    for field in fields_of(type_):
+        yield field.id
+        if not isinstance(field.type, str):
+            yield from _all_ids(field.type)
+
+
+# ---------------------------------------------------------------- formats
+
+
+def _parse_ranges(text: str) -> frozenset[int]:
+    """Parse "1-6,9"; raise ValueError when it is anything else."""
+    ids: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        low = int(first)
+        high = int(last) if dash else low
+        # A damaged or hostile range must not cost memory: "1-2000000000" is refused, not expanded.
+        if not 0 < low <= high <= MAX_FIELD_ID or high - low >= MAX_MANAGED_COLUMNS:
+            raise ValueError("not a range of field ids")
+        ids.update(range(low, high + 1))
+        if len(ids) > MAX_MANAGED_COLUMNS:
+            raise ValueError("too many field ids")
+    return frozenset(ids)
+
+
+def _print_ranges(ids: Iterable[int]) -> str:
+    runs: list[list[int]] = []
+    for id_ in sorted(ids):
+        if runs and runs[-1][1] == id_ - 1:
+            runs[-1][1] = id_
+        else:
+            runs.append([id_, id_])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+
+
+def _print_json(value: list[str] | Mapping[str, int] | tuple[HistoryRecord, ...]) -> str:
+    return _ENCODER.encode(value).decode() if value else ""
+
+
+_ENCODER = msgspec.json.Encoder()
+_NAMES = msgspec.json.Decoder(frozenset[str])
+_PINS = msgspec.json.Decoder(dict[str, int])
+_HISTORY = msgspec.json.Decoder(tuple[HistoryRecord, ...])

@@ -1,0 +1,52 @@
+"""`laketable drift`: live tables that are not what their manifests say."""
+
+from __future__ import annotations
+
+import click
+
+from reconciler.cli import options
+from reconciler.cli.console import note, say, wants_color, width
+from reconciler.cli.plan import exit_code
+from reconciler.cli.project import load_tables
+from reconciler.cli.workspace import Workspace, worst
+from reconciler.errors import ExitCode
+from reconciler.render.status import drift_table, table
+
+
+@click.command("drift")
+@options.manifests
+@click.option("--unmanaged", is_flag=True, help="Also list tables of the same catalog namespaces without a manifest.")
+def command(names: tuple[str, ...], recursive: bool, unmanaged: bool) -> int:
+    """Report what it would take to bring live tables back to their manifests; exits 2 when any differs."""
+    project = load_tables(names, recursive=recursive)
+    workspace = Workspace(project)
+    proposals = workspace.propose(project.tables)
+    for proposal in proposals:
+        if proposal.error is not None:
+            note(f"error: {proposal.error}")
+    drifted = [p.plan for p in proposals if p.plan is not None and not p.plan.is_empty]
+    if drifted:
+        say(drift_table(drifted, width(), color=wants_color()))
+    say(f"{len(drifted)} of {len(proposals)} tables drifted.")
+    strangers = _strangers(workspace) if unmanaged else []
+    if strangers:
+        say(table(("table", "catalog"), strangers, width(), color=wants_color()))
+        say(f"{len(strangers)} tables have no manifest; 'laketable import' writes one.")
+    codes = [exit_code(p, detailed=True) for p in proposals if p.plan is None]
+    return worst([*codes, *([ExitCode.CHANGES] if drifted or strangers else [])])
+
+
+def _strangers(workspace: Workspace) -> list[tuple[str, str]]:
+    """List live tables next to the manifests' own that no manifest names."""
+    known: dict[str, set[str]] = {}
+    namespaces: dict[str, set[tuple[str, ...]]] = {}
+    for document in workspace.project.tables:
+        name = workspace.settings(document.catalog_ref, where=document.place).name
+        known.setdefault(name, set()).add(str(document.desired.ident))
+        namespaces.setdefault(name, set()).add(document.desired.ident.namespace)
+    found = []
+    for name, inside in namespaces.items():
+        for namespace in sorted(inside):
+            live = workspace.catalog(name).list_tables(namespace)
+            found += [(str(ident), name) for ident in live if str(ident) not in known[name]]
+    return found

@@ -1,0 +1,82 @@
+"""What Git knows about manifests: another revision's text, and which files changed since."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+
+from reconciler.cli.files import STDIN, read_sources
+from reconciler.cli.project import Project, TableDocument, load_tables, project_name
+from reconciler.errors import InvalidInput, LakeError
+from reconciler.model.desired import to_desired
+from reconciler.model.documents import load_documents
+from reconciler.model.manifest.table import LakeTable
+from reconciler.model.table import Desired
+from reconciler.pipeline import Proposal, Request
+from reconciler.plan.planner import plan_offline
+
+PREFIX = "git:"
+
+
+def changed_tables(project: Project, revision: str) -> tuple[TableDocument, ...]:
+    """Keep the manifests whose file, or whose folder's catalog or policy file, changed since the branch forked."""
+    fork = _git("merge-base", revision, "HEAD").strip()
+    top = _git("rev-parse", "--show-toplevel").strip()
+    listed = _git("diff", "--name-only", "-z", "--no-renames", fork, "--").split("\0")
+    untracked = _git("ls-files", "--others", "--exclude-standard", "--full-name", "-z", top).split("\0")
+    changed = {os.path.realpath(os.path.join(top, name)) for name in (*listed, *untracked) if name}
+    shared = {place.rpartition(":")[0] for _, place in project.catalogs.values()}
+    folders = {os.path.dirname(os.path.realpath(p)) for p in shared if os.path.realpath(p) in changed}
+    paths = ((table, os.path.realpath(table.source)) for table in project.tables)
+    return tuple(t for t, path in paths if path in changed or os.path.dirname(path) in folders)
+
+
+def plan_against(
+    names: Sequence[str], *, recursive: bool, against: str
+) -> tuple[list[Proposal], tuple[TableDocument, ...]]:
+    """Compare manifests with their former selves at a revision, without a catalog."""
+    if not against.startswith(PREFIX) or against == PREFIX:
+        raise InvalidInput(f"'{against}' is not git:REF.", hint="For example --against git:origin/main.")
+    project = load_tables(names, recursive=recursive)
+    former = _former(names, recursive, against.removeprefix(PREFIX))
+    proposals = []
+    for table in project.tables:
+        request = Request(table.desired, None, "", project.policies, table.place)  # type: ignore[arg-type]
+        before = former.get((table.manifest.metadata.namespace, table.manifest.metadata.name))
+        try:
+            proposals.append(Proposal(request, plan=plan_offline(before, table.desired)))
+        except LakeError as error:
+            proposals.append(Proposal(request, error=error))
+    return proposals, project.tables
+
+
+def _former(names: Sequence[str], recursive: bool, revision: str) -> dict[tuple[str, str], Desired]:
+    """Load the same files as they were at a revision; a file that was not there, or was not valid, declares nothing."""
+    _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", what=f"'{revision}' is not a Git revision")
+    found = {}
+    for source in read_sources(names, recursive=recursive):
+        if source.path == STDIN:
+            raise InvalidInput("Standard input has no former revision.", hint="Name files of the repository.")
+        folder, name = os.path.split(os.path.realpath(source.path))
+        try:
+            text = _git("show", f"{revision}:./{name}", folder=folder)
+        except InvalidInput:
+            continue
+        for document in load_documents(text.encode(), f"{revision}:{source.path}"):
+            if isinstance(document.manifest, LakeTable):
+                metadata = document.manifest.metadata
+                found[metadata.namespace, metadata.name] = to_desired(document.manifest, project=project_name())
+    return found
+
+
+def _git(*arguments: str, folder: str | None = None, what: str = "") -> str:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, check=True)
+    except FileNotFoundError as error:
+        raise InvalidInput("There is no git on the PATH.", hint="Install Git, or plan without it.") from error
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip().splitlines()
+        detail = what or f"git {arguments[0]} failed: {said[-1] if said else 'no message'}"
+        raise InvalidInput(f"{detail}.", hint="Check the revision and that this is its repository.") from error
+    return done.stdout.decode(errors="replace")

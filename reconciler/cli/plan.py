@@ -1,0 +1,95 @@
+"""`laketable plan`: what apply would do, for a person, a machine, a pull request or a code scanner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from reconciler.cli import options
+from reconciler.cli.console import say
+from reconciler.cli.project import Project, load_tables
+from reconciler.cli.results import show_proposals
+from reconciler.cli.workspace import Workspace, worst
+from reconciler.errors import ExitCode, InvalidInput
+from reconciler.pipeline import Approval, Proposal
+
+
+@click.command("plan")
+@options.manifests
+@options.output("text", "json", "markdown", "sarif")
+@click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there are changes.")
+@click.option("--out", type=click.Path(dir_okay=False), metavar="FILE", help="Write the plan for 'laketable apply FILE'.")
+@click.option("--against", metavar="git:REF", help="Compare with the manifests of a Git revision; needs no catalog.")
+@click.option("--changed-since", metavar="REF", help="Only manifests that changed since a Git revision.")
+@options.include_upkeep
+@options.take_ownership
+def command(
+    names: tuple[str, ...],
+    recursive: bool,
+    output: str,
+    detailed_exitcode: bool,
+    out: str | None,
+    against: str | None,
+    changed_since: str | None,
+    include_upkeep: bool,
+    take_ownership: bool,
+) -> int:
+    """Show what apply would do, what it costs and what is refused; changes nothing.
+
+    Exits 0, with --detailed-exitcode 2 when there are changes; 3 when a finding or a policy forbids the plan.
+    """
+    if against and (out or changed_since):
+        raise click.UsageError("--against compares specs offline; it goes with neither --out nor --changed-since")
+    if against:
+        return _against(names, recursive, output, against, detailed_exitcode)
+    project = load_tables(names, recursive=recursive)
+    if changed_since:
+        project = _changed(project, changed_since)
+    proposals = Workspace(project).propose(project.tables, Approval(take_ownership=take_ownership))
+    say(show_proposals(proposals, project.tables, output, include_upkeep=include_upkeep))
+    if out:
+        _write(out, proposals, project)
+    return worst(exit_code(p, detailed=detailed_exitcode, include_upkeep=include_upkeep) for p in proposals)
+
+
+def exit_code(proposal: Proposal, *, detailed: bool, include_upkeep: bool = False) -> ExitCode:
+    """Say how one table's plan ends the process."""
+    if proposal.plan is None:
+        return proposal.error.exit_code if proposal.error else ExitCode.ERROR
+    if proposal.plan.is_blocked or (proposal.decision is not None and proposal.decision.outcome == "deny"):
+        return ExitCode.DENIED
+    pending = proposal.plan.operations or (include_upkeep and proposal.plan.upkeep)
+    return ExitCode.CHANGES if detailed and pending else ExitCode.OK
+
+
+def _against(names: tuple[str, ...], recursive: bool, output: str, against: str, detailed: bool) -> int:
+    from reconciler.cli.git import plan_against
+
+    proposals, tables = plan_against(names, recursive=recursive, against=against)
+    say(show_proposals(proposals, tables, output, include_upkeep=False))
+    return worst(exit_code(p, detailed=detailed) for p in proposals)
+
+
+def _changed(project: Project, revision: str) -> Project:
+    from dataclasses import replace
+
+    from reconciler.cli.git import changed_tables
+
+    return replace(project, tables=changed_tables(project, revision))
+
+
+def _write(out: str, proposals: list[Proposal], project: Project) -> None:
+    """Write the plan document; a table without a plan makes it incomplete, so nothing is written."""
+    from reconciler.cli.planfile import dump
+
+    failed = [p for p in proposals if p.plan is None]
+    if failed:
+        raise InvalidInput(
+            f"{out} was not written: {len(failed)} of {len(proposals)} tables have no plan.",
+            hint="Fix the errors above, or name fewer files.",
+        )
+    try:
+        Path(out).write_bytes(dump(proposals, project.tables))
+    except OSError as error:
+        raise InvalidInput(f"Cannot write '{out}': {error.strerror}.", hint="Name another file.") from error

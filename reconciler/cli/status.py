@@ -1,0 +1,25 @@
+"""`laketable status`: one line per table."""
+
+from __future__ import annotations
+
+import click
+
+from reconciler.cli import options
+from reconciler.cli.console import say, wants_color, width
+from reconciler.cli.plan import exit_code
+from reconciler.cli.project import load_tables
+from reconciler.cli.workspace import Workspace, report, worst
+from reconciler.render.report import summary_line
+from reconciler.render.status import status_table
+
+
+@click.command("status")
+@options.manifests
+def command(names: tuple[str, ...], recursive: bool) -> int:
+    """List every table with its state, size and pending plan."""
+    project = load_tables(names, recursive=recursive)
+    proposals = Workspace(project).propose(project.tables)
+    reports = [report(p) for p in proposals]
+    say(status_table(reports, width(), color=wants_color()))
+    say(summary_line(reports))
+    return worst(exit_code(p, detailed=False) for p in proposals if p.plan is None)

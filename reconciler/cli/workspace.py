@@ -1,0 +1,114 @@
+"""What every command works with: opened catalogs, executors, proposals in the order of the files."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from reconciler.catalogs.connection import CatalogSettings
+from reconciler.catalogs.iceberg import IcebergCatalog
+from reconciler.cli.console import progress
+from reconciler.cli.project import Project, TableDocument, find_catalog
+from reconciler.errors import PRECEDENCE, ExitCode, LakeError
+from reconciler.pipeline import Approval, Execution, Proposal, Request, propose_all
+from reconciler.ports import MetadataExecutor
+from reconciler.render.report import Report
+
+ACTOR_VARIABLE = "LAKETABLE_ACTOR"
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def actor() -> str:
+    """Who acts, as the history records it."""
+    try:
+        return os.environ.get(ACTOR_VARIABLE) or getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+@dataclass
+class Workspace:
+    """A project with its catalogs, each opened once."""
+
+    project: Project
+    _catalogs: dict[str, IcebergCatalog] = field(default_factory=dict)
+    _settings: dict[str, CatalogSettings] = field(default_factory=dict)
+    _spark: Callable[[str], MetadataExecutor] | None = None
+
+    def settings(self, name: str | None, *, where: str = "") -> CatalogSettings:
+        """Find a catalog's settings, remembered by the name it goes by."""
+        found = find_catalog(name, self.project, where=where)
+        return self._settings.setdefault(found.name, found)
+
+    def catalog(self, name: str | None, *, where: str = "") -> IcebergCatalog:
+        """Open the catalog a manifest or an option names."""
+        settings = self.settings(name, where=where)
+        if settings.name not in self._catalogs:
+            self._catalogs[settings.name] = IcebergCatalog(settings)
+        return self._catalogs[settings.name]
+
+    def request(self, document: TableDocument) -> Request:
+        """Turn a manifest into a request; raises InvalidInput when its catalog is not known."""
+        catalog = self.catalog(document.catalog_ref, where=document.place)
+        return Request(
+            desired=document.desired,
+            catalog=catalog,
+            catalog_name=catalog.settings.name,
+            policies=self.project.policies,
+            source=document.place,
+        )
+
+    def propose(self, documents: Sequence[TableDocument], approval: Approval = Approval()) -> list[Proposal]:
+        """Plan every manifest; the proposals come in the manifests' order, failures included."""
+        requests, failed = [], {}
+        for document in documents:
+            try:
+                requests.append(self.request(document))
+            except LakeError as error:
+                failed[document.place] = Proposal(_unplaced(document), error=error)
+        proposals = progress(propose_all(requests, approval, now_ms=now_ms()), len(requests), "planning")
+        made = {(p.request.source, p.request.desired.ident): p for p in proposals}
+        return [failed.get(d.place) or made[d.place, d.desired.ident] for d in documents]
+
+    def execution(self, *, engine: str, include_upkeep: bool) -> Execution:
+        """Say how plans are carried out from here."""
+        return Execution(
+            executor=self.executor, actor=actor(), now_ms=now_ms(), engine=engine, include_upkeep=include_upkeep
+        )
+
+    def executor(self, name: str, request: Request) -> MetadataExecutor:
+        """Return the named executor for a request's catalog; Spark starts on first use, once for all catalogs."""
+        if name == "catalog":
+            return request.catalog
+        if self._spark is None:
+            from reconciler.cli.spark import spark_executors
+
+            self._spark = spark_executors(list(self._settings.values()), self.project)
+        return self._spark(request.catalog_name)
+
+
+def _unplaced(document: TableDocument) -> Request:
+    """A request that never got a catalog; only its manifest and place are used."""
+    return Request(desired=document.desired, catalog=None, catalog_name="", source=document.place)  # type: ignore[arg-type]
+
+
+def report(proposal: Proposal) -> Report:
+    """Make a proposal ready to show."""
+    request = proposal.request
+    if proposal.plan is None:
+        error = proposal.error or LakeError("there is no plan")
+        return Report.failed(str(request.desired.ident), error, source=request.source)
+    return Report.of(proposal.plan, proposal.decision, source=request.source)
+
+
+def worst(codes: Iterable[ExitCode]) -> ExitCode:
+    """Reduce the tables' exit codes to the process's."""
+    found = set(codes)
+    return next((code for code in PRECEDENCE if code in found), ExitCode.OK)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from reconciler.diff.problems import Problem, ProblemKind
-from reconciler.model.table import Desired, DesiredPartitionField, PartitionField, SortField
+from reconciler.model.table import Desired, PartitionField, SortField
+from reconciler.model.transforms import default_field_name
 from reconciler.model.types import FieldPath, StructType, dotted, find_field
 
 VOID = "void"
@@ -36,7 +37,9 @@ def bind_partitioning(
         PartitionField(
             source_id=ids[field.path],
             transform=field.transform,
-            name=field.name or names.get((ids[field.path], field.transform)) or partition_name(field),
+            name=field.name
+            or names.get((ids[field.path], field.transform))
+            or default_field_name(dotted(field.path), field.transform),
         )
         for field in desired.partitioning
         if field.path in ids
@@ -76,19 +79,3 @@ def _source_ids(schema: StructType, paths: Iterable[FieldPath]) -> tuple[dict[Fi
     found = {path: find_field(schema, path) for path in paths}
     ids = {path: field.id for path, field in found.items() if field is not None}
     return ids, [Problem(kind=ProblemKind.COLUMN_NOT_FOUND, path=path) for path in found if path not in ids]
-
-
-def partition_name(field: DesiredPartitionField) -> str:
-    """Name a partition field as Iceberg's UpdatePartitionSpec does: `id_bucket_16`, `ts_day`, `region`."""
-    column, (kind, _, argument) = dotted(field.path), field.transform.partition("[")
-    match kind:
-        case "identity":
-            return column
-        case "bucket":
-            return f"{column}_bucket_{argument.rstrip(']')}"
-        case "truncate":
-            return f"{column}_trunc_{argument.rstrip(']')}"
-        case "void":
-            return f"{column}_null"
-        case _:
-            return f"{column}_{kind}"

@@ -133,7 +133,7 @@ def rename_steps(current: Sequence[Field], target: Sequence[Field]) -> Iterator[
     """
     final = {field.id: field.name for field in target}
     live = {field.id: field.name for field in current}
-    if all(final.get(id_, name) == name for id_, name in live.items()) and len(live) == len(final):
+    if live == final:
         return
     names = _Names(current, target)
     for id_, name in live.items():

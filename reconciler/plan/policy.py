@@ -1,0 +1,242 @@
+"""Judge a plan: allow it, let it wait for approval, or deny it. Of several policies the strictest wins.
+
+A denial beats every approval. An approval names a plan's hash: in full, or by a prefix of at least 12 hex digits, with
+or without `sha256:`. `--auto-approve` covers everything but destructive operations, and no more than the policies let
+pass without approval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from reconciler.plan.amounts import plural, size
+from reconciler.plan.findings import REGISTRY
+from reconciler.plan.hashing import PREFIX
+from reconciler.plan.operations import Finding, OperationClass, Plan, Severity
+from reconciler.plan.windows import Window, is_open, next_opening
+
+if TYPE_CHECKING:
+    from reconciler.model.manifest import policy as manifest
+
+MINIMUM_PREFIX = 12
+SHOWN_DIGITS = 12
+
+_STRICTNESS = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
+
+
+class Outcome(StrEnum):
+    """What a plan comes to."""
+
+    ALLOW = "allow"
+    NEEDS_APPROVAL = "needs-approval"
+    DENY = "deny"
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict, why, and the hash it is about."""
+
+    outcome: Outcome
+    reasons: tuple[str, ...] = ()
+    hash: str = ""
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """What a denial or a demand for approval is about; anything named in it counts. Changes by kind (`drop-column`)."""
+
+    classes: frozenset[OperationClass] = frozenset()
+    findings: frozenset[str] = frozenset()
+    changes: frozenset[str] = frozenset()
+    breaking: bool = False
+    reason: str = ""
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """Guardrails in normal form; `auto_approve` None has no say in what passes without approval."""
+
+    name: str
+    auto_approve: frozenset[OperationClass] | None = None
+    deny: Rule = Rule()
+    require_approval: Rule = Rule()
+    max_rewrite_bytes: int | None = None
+    max_rewrite_files: int | None = None
+    windows: tuple[Window, ...] = ()
+    severities: Mapping[str, Severity] = {}
+    protected_names: tuple[str, ...] = ()
+
+
+OPERATOR_DEFAULT = Policy(name="default", auto_approve=frozenset({OperationClass.METADATA_ONLY}))
+"""What holds in a cluster without a LakePolicy: metadata-only plans that break no reader go through by themselves."""
+
+
+def judge(
+    plan: Plan,
+    policies: Sequence[Policy],
+    *,
+    approvals: frozenset[str],
+    auto_approve: bool,
+    now_ms: int,
+) -> Decision:
+    """Judge a plan by its findings, the policies and what was approved."""
+    denials = tuple(dict.fromkeys(_denials(plan, policies, now_ms)))
+    if denials:
+        return Decision(outcome=Outcome.DENY, reasons=denials, hash=plan.hash)
+    if not plan.operations or any(approves(approval, plan.hash) for approval in approvals):
+        return Decision(outcome=Outcome.ALLOW, hash=plan.hash)
+    reasons = tuple(dict.fromkeys(_open_questions(plan, policies, auto_approve=auto_approve)))
+    if not reasons:
+        return Decision(outcome=Outcome.ALLOW, hash=plan.hash)
+    others = tuple(
+        f"The approved hash {_short(approval)} is not this plan's {_short(plan.hash)}."
+        for approval in sorted(approvals)
+    )
+    return Decision(outcome=Outcome.NEEDS_APPROVAL, reasons=(*others, *reasons), hash=plan.hash)
+
+
+def approves(approval: str, plan_hash: str) -> bool:
+    """Say whether an approval names this hash: in full, or by a prefix of at least 12 hex digits."""
+    digits = approval.strip().lower().removeprefix(PREFIX)
+    return len(digits) >= MINIMUM_PREFIX and bool(plan_hash) and plan_hash.removeprefix(PREFIX).startswith(digits)
+
+
+# ---------------------------------------------------------------- denials
+
+
+def _denials(plan: Plan, policies: Sequence[Policy], now_ms: int) -> Iterator[str]:
+    for found in plan.findings:
+        if _is_blocking(found, policies):
+            yield f"{found.code}: {found.message} {found.hint}".rstrip()
+    if not plan.operations:
+        return
+    for policy in policies:
+        why = _matches(policy.deny, plan)
+        if why:
+            yield f"LakePolicy {policy.name} denies {why}.{_said(policy.deny)}"
+        if plan.operation_class is OperationClass.DESTRUCTIVE:
+            pattern = next((p for p in policy.protected_names if fnmatchcase(str(plan.table), p)), None)
+            if pattern is not None:
+                yield f"LakePolicy {policy.name} protects {pattern} from destructive changes."
+        if plan.operation_class > OperationClass.METADATA_ONLY and not is_open(policy.windows, now_ms):
+            opens = next_opening(policy.windows, now_ms)
+            yield f"LakePolicy {policy.name} has no open window now; the next one opens at {opens}."
+
+
+def _is_blocking(found: Finding, policies: Sequence[Policy]) -> bool:
+    """A policy's severity beats the registry's and the author's suppression; it never lets through what would break."""
+    stated = [policy.severities[found.code] for policy in policies if found.code in policy.severities]
+    if not stated:
+        return found.is_blocking
+    if max(stated, key=_STRICTNESS.__getitem__) is Severity.ERROR:
+        return True
+    kind = REGISTRY.get(found.code)
+    return found.is_blocking and (kind is None or not kind.suppressible)
+
+
+def _matches(rule: Rule, plan: Plan) -> str:
+    """Name what in the plan a rule is about; empty when nothing is."""
+    for operation in plan.operations:
+        if operation.operation_class in rule.classes:
+            return f"{operation.operation_class.label} operations"
+    if rule.breaking and plan.is_breaking:
+        return "changes that break readers"
+    if rule.changes:
+        kinds = {str(type(change).__struct_config__.tag) for change in plan.changes}
+        named = sorted(kinds & rule.changes)
+        if named:
+            return named[0]
+    codes = sorted({found.code for found in plan.findings} & rule.findings)
+    return codes[0] if codes else ""
+
+
+def _said(rule: Rule) -> str:
+    return f" {rule.reason}" if rule.reason else ""
+
+
+# ---------------------------------------------------------------- approval
+
+
+def _open_questions(plan: Plan, policies: Sequence[Policy], *, auto_approve: bool) -> Iterator[str]:
+    """Yield why somebody must approve the plan by its hash, or with a flag where that is enough."""
+    top = plan.operation_class
+    if top is OperationClass.DESTRUCTIVE:
+        yield f"Destructive operations need the approval of exactly this plan: {plan.hash}."
+    for policy in policies:
+        why = _matches(policy.require_approval, plan)
+        if why:
+            yield f"LakePolicy {policy.name} wants approval for {why}.{_said(policy.require_approval)}"
+        yield from _over_budget(plan, policy)
+        if policy.auto_approve is not None and top is not OperationClass.DESTRUCTIVE and top not in policy.auto_approve:
+            yield f"LakePolicy {policy.name} lets no {top.label} plan pass without approval of its hash."
+    if not auto_approve and top is not OperationClass.DESTRUCTIVE and not _passes_by_itself(plan, policies):
+        breaks = " that breaks readers" if plan.is_breaking else ""
+        yield f"A {top.label} plan{breaks} waits for approval: of {plan.hash}, or with --auto-approve."
+
+
+def _passes_by_itself(plan: Plan, policies: Sequence[Policy]) -> bool:
+    stated = [policy.auto_approve for policy in policies if policy.auto_approve is not None]
+    return bool(stated) and not plan.is_breaking and all(plan.operation_class in classes for classes in stated)
+
+
+def _over_budget(plan: Plan, policy: Policy) -> Iterator[str]:
+    cost = plan.cost
+    if policy.max_rewrite_bytes is not None and cost.bytes_rewritten > policy.max_rewrite_bytes:
+        yield (
+            f"The plan rewrites {size(cost.bytes_rewritten)}, LakePolicy {policy.name} allows "
+            f"{size(policy.max_rewrite_bytes)} without approval."
+        )
+    if policy.max_rewrite_files is not None and cost.files_rewritten > policy.max_rewrite_files:
+        yield (
+            f"The plan rewrites {plural(cost.files_rewritten, 'file')}, LakePolicy {policy.name} allows "
+            f"{policy.max_rewrite_files:,} without approval."
+        )
+
+
+def _short(approval: str) -> str:
+    digits = approval.strip().lower().removeprefix(PREFIX)
+    return f"{digits[:SHOWN_DIGITS]}…" if len(digits) > SHOWN_DIGITS else digits
+
+
+# ---------------------------------------------------------------- from the manifest
+
+
+def policy_from_manifest(manifest: manifest.LakePolicy) -> Policy:
+    """Bring a LakePolicy manifest into normal form."""
+    from reconciler.model.quantities import parse_size
+
+    spec = manifest.spec
+    budgets = spec.budgets
+    most_bytes = budgets.max_rewrite_bytes if budgets else None
+    return Policy(
+        name=manifest.metadata.name,
+        auto_approve=None if spec.auto_approve is None else frozenset(map(_class, spec.auto_approve)),
+        deny=_rule(spec.deny),
+        require_approval=_rule(spec.require_approval),
+        max_rewrite_bytes=None if most_bytes is None else parse_size(str(most_bytes)),
+        max_rewrite_files=budgets.max_rewrite_files if budgets else None,
+        windows=tuple(
+            Window.parse(days=window.days, start=window.start, end=window.end, time_zone=window.time_zone)
+            for window in spec.windows or ()
+        ),
+        severities={code: Severity(severity) for code, severity in (spec.severities or {}).items()},
+        protected_names=tuple(spec.protected_names or ()),
+    )
+
+
+def _rule(rule: manifest.Rule | None) -> Rule:
+    if rule is None:
+        return Rule()
+    return Rule(
+        classes=frozenset(map(_class, rule.classes or ())),
+        findings=frozenset(rule.findings or ()),
+        changes=frozenset(rule.changes or ()),
+        breaking=rule.breaking,
+        reason=rule.reason or "",
+    )
+
+
+def _class(label: str) -> OperationClass:
+    return next(known for known in OperationClass if known.label == label)

@@ -22,7 +22,7 @@ $(ENV): pyproject.toml requirements/bootstrap.lock requirements/dev.lock
 	@touch $(ENV)
 
 demo: $(ENV)  ## Plan and apply the quickstart on the embedded catalog, load rows, evolve it twice
-	$(BIN)/python -m tests.demo
+	$(BIN)/python specs_examples/demo.py
 
 test: $(ENV)  ## Run every test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple, assert_never
@@ -33,8 +33,10 @@ from reconciler.diff.changes import (
     UnsetProperty,
     UpgradeFormat,
 )
-from reconciler.model.table import PartitionField, Ref, SortField, TableSpec
-from reconciler.model.types import Field, JsonValue, ListType, MapType, StructType, Type, dotted, walk
+from reconciler.diff.layout import partitioning_text, sort_order_text
+from reconciler.model.table import PartitionField, Ref, TableSpec
+from reconciler.model.type_strings import print_path, print_type, quote_name
+from reconciler.model.types import Field, JsonValue, Type, walk
 from reconciler.render.safe import clean
 from reconciler.render.units import duration, plural
 
@@ -85,8 +87,10 @@ def describe(change: Change) -> Description:
             return Description(Mark.DROP, Aspect.PROPERTIES, clean(key), f"was {_value(before)}")
         case SetIdentifierFields(before_names=before, after_names=after):
             return _layout("identifier fields", before, after)
-        case SetPartitioning(before_text=before, after_text=after):
+        case SetPartitioning(before_text=before, after_text=after) if before != after:
             return _layout("partitioning", before, after)
+        case SetPartitioning(before=before_fields, after=after_fields, after_text=terms):
+            return _layout("partitioning", _named(terms, before_fields), _named(terms, after_fields))
         case SetSortOrder(before_text=before, after_text=after):
             return _layout("sort order", before, after)
         case _:
@@ -133,9 +137,13 @@ def _column(
         case DropColumn(path=path, field_id=field_id, type=type_):
             return _at(Mark.DROP, path, f"was {type_text(type_)}, field {field_id}")
         case RenameColumn(path=path, field_id=field_id, to=to):
-            return _at(Mark.RENAME, (*path[:-1], to), f"(was {clean(path[-1])}, field {field_id})")
+            return _at(Mark.RENAME, (*path[:-1], to), f"(was {clean(quote_name(path[-1]))}, field {field_id})")
         case MoveColumn(path=path, after=after):
-            return _at(Mark.RENAME, path, f"move after {clean(after)}" if after is not None else "move to the front")
+            return _at(
+                Mark.RENAME,
+                path,
+                f"move after {clean(quote_name(after))}" if after is not None else "move to the front",
+            )
         case AlterColumnType(path=path, before=before, after=after):
             return _at(Mark.ALTER, path, f"{type_text(before)} → {type_text(after)}")
         case AlterColumnRequired(path=path, required=required):
@@ -175,13 +183,13 @@ def parts(change: Change) -> Iterator[Description]:
 
 
 def _new_table(spec: TableSpec) -> Iterator[Description]:
-    names = {field.id: dotted(path) for path, field in walk(spec.schema)}
+    names = {field.id: print_path(path) for path, field in walk(spec.schema)}
     for field in spec.schema.fields:
         yield _at(Mark.ADD, (field.name,), _field(field))
     layout = (
         ("identifier fields", sorted(names.get(i, str(i)) for i in spec.identifier_field_ids)),
-        ("partitioning", [_partition(f, names) for f in spec.partitioning]),
-        ("sort order", [_sort(f, names) for f in spec.sort_order]),
+        ("partitioning", partitioning_text(spec)),
+        ("sort order", sort_order_text(spec)),
         ("location", [spec.location] if spec.location else []),
     )
     for subject, texts in layout:
@@ -193,22 +201,6 @@ def _new_table(spec: TableSpec) -> Iterator[Description]:
         yield describe(CreateRef(ref=ref))
 
 
-def _partition(field: PartitionField, names: dict[int, str]) -> str:
-    source = names.get(field.source_id, str(field.source_id))
-    return source if field.transform == "identity" else _applied(field.transform, source)
-
-
-def _sort(field: SortField, names: dict[int, str]) -> str:
-    source = names.get(field.source_id, str(field.source_id))
-    term = source if field.transform == "identity" else _applied(field.transform, source)
-    return f"{term} {field.direction.value} nulls {field.nulls.value}"
-
-
-def _applied(transform: str, source: str) -> str:
-    name, bracket, argument = transform.partition("[")
-    return f"{name}({argument.rstrip(']')}, {source})" if bracket else f"{name}({source})"
-
-
 def _layout(subject: str, before: Iterable[str], after: Iterable[str]) -> Description:
     was, now = _joined(before), _joined(after)
     if not was:
@@ -218,12 +210,17 @@ def _layout(subject: str, before: Iterable[str], after: Iterable[str]) -> Descri
     return Description(Mark.ALTER, Aspect.LAYOUT, subject, f"{was} → {now}")
 
 
+def _named(terms: Sequence[str], fields: Sequence[PartitionField]) -> list[str]:
+    """Tell partition fields apart that differ in nothing but their names."""
+    return [f"{term} as {field.name}" for term, field in zip(terms, fields, strict=True)]
+
+
 def _joined(texts: Iterable[str]) -> str:
     return clean(", ".join(texts))
 
 
 def _at(mark: Mark, path: tuple[str, ...], detail: str) -> Description:
-    return Description(mark, Aspect.COLUMNS, clean(dotted(path)), detail)
+    return Description(mark, Aspect.COLUMNS, clean(print_path(path)), detail)
 
 
 def _field(field: Field) -> str:
@@ -237,23 +234,7 @@ def _field(field: Field) -> str:
 
 def type_text(type_: Type) -> str:
     """Write a type as a manifest does, cut when it is very long."""
-    return clean(_type(type_), TYPE_LIMIT)
-
-
-def _type(type_: Type) -> str:
-    match type_:
-        case StructType(fields=fields):
-            return f"struct<{', '.join(f'{f.name}: {_type(f.type)}{_required(f.required)}' for f in fields)}>"
-        case ListType(element=element, element_required=required):
-            return f"list<{_type(element)}{_required(required)}>"
-        case MapType(key=key, value=value, value_required=required):
-            return f"map<{_type(key)}, {_type(value)}{_required(required)}>"
-        case _:
-            return type_
-
-
-def _required(required: bool) -> str:
-    return " required" if required else ""
+    return clean(print_type(type_), TYPE_LIMIT)
 
 
 def _retention(ref: Ref) -> str:

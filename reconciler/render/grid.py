@@ -12,7 +12,7 @@ from typing import NamedTuple
 from reconciler.render.safe import display_width
 
 GAP = "  "
-MINIMUM_WIDTH = 40
+MINIMUM_WIDTH = 60
 _NARROWEST = 10
 _ASIDE = "    "
 

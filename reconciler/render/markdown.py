@@ -7,10 +7,12 @@ that. Nothing that a manifest or a table brings along is read as markup.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from collections.abc import Sequence
 from enum import IntEnum
 
-from reconciler.model.types import dotted
+from reconciler.model.type_strings import print_path
 from reconciler.plan.operations import Finding, Plan, Severity
 from reconciler.render.report import (
     Report,
@@ -44,15 +46,16 @@ _VERDICTS = {
 
 
 class Detail(IntEnum):
-    """How much of a table is shown: how many rows of each kind."""
+    """How much of a table is shown: how many rows of each kind; BRIEF has none, LINE is the bare hash."""
 
-    NONE = 0
+    LINE = -1
+    BRIEF = 0
     SHORT = 3
     MEDIUM = 10
     FULL = 50
 
 
-_LESS = {Detail.FULL: Detail.MEDIUM, Detail.MEDIUM: Detail.SHORT, Detail.SHORT: Detail.NONE}
+_LESS = dict(itertools.pairwise(sorted(Detail, reverse=True)))
 
 
 def render_comment(reports: Sequence[Report], *, limit: int = LIMIT) -> str:
@@ -68,29 +71,29 @@ def render_comment(reports: Sequence[Report], *, limit: int = LIMIT) -> str:
     left_out = sum(report.verdict is not Verdict.UNCHANGED for report in reports) - len(shown)
     if left_out:
         tail.insert(0, f"… and {plural(left_out, 'more table')}: `laketable plan --output json` shows all.")
-    sections = _fit(shown, budget - len(overview))
+    sections, missing = _fit(shown, budget - len(overview))
+    if missing:
+        tail.insert(0, f"{plural(missing, 'hash', 'hashes')} did not fit here: `laketable plan` shows each.")
     return "\n\n".join([*head, *([overview] if shown else []), *sections, *tail]) + "\n"
 
 
-def _fit(reports: Sequence[Report], budget: int) -> list[str]:
-    """Render every table, giving up detail of the longest until all of them fit; those at NONE are in the overview."""
-    details = dict.fromkeys(range(len(reports)), Detail.FULL)
-    sections = {i: _section(report, Detail.FULL) for i, report in enumerate(reports)}
-    total = sum(len(section) + 2 for section in sections.values())
-    while total > budget:
-        longest = max(
-            (i for i in sections if details[i] is not Detail.NONE), key=lambda i: len(sections[i]), default=-1
-        )
-        if longest < 0:
-            # Even the bare hashes do not fit; the overview still has each table's verdict.
-            last = max(sections)
-            total -= len(sections.pop(last)) + 2
-            continue
-        details[longest] = _LESS[details[longest]]
-        total -= len(sections[longest])
-        sections[longest] = _section(reports[longest], details[longest])
-        total += len(sections[longest])
-    return list(sections.values())
+def _fit(reports: Sequence[Report], budget: int) -> tuple[list[str], int]:
+    """Render every table, giving up detail of the longest until all fit; also say how many hashes had to go."""
+    sections = [_section(report, Detail.FULL) for report in reports]
+    total = sum(len(section) + 2 for section in sections)
+    queue = [(-len(section), i, Detail.FULL) for i, section in enumerate(sections)]
+    heapq.heapify(queue)
+    missing = 0
+    while total > budget and queue:
+        _, i, detail = heapq.heappop(queue)
+        less = _LESS.get(detail)
+        shorter = "" if less is None else _section(reports[i], less)
+        missing += less is None and bool(sections[i])
+        total += len(shorter) - len(sections[i])
+        sections[i] = shorter
+        if less is not None:
+            heapq.heappush(queue, (-len(shorter), i, less))
+    return [section for section in sections if section], missing
 
 
 def _title(reports: Sequence[Report]) -> str:
@@ -120,13 +123,15 @@ def _short(name: str) -> str:
 
 def _section(report: Report, detail: Detail) -> str:
     source = f" · {code(_short(report.source))}" if report.source else ""
-    heading = f"### {code(_short(report.name))}{source}"
     plan = report.plan
+    if detail is Detail.LINE:
+        return _hash_line(report, plan) if plan and report.verdict is Verdict.WAITING else ""
+    heading = f"### {code(_short(report.name))}{source}"
     if plan is None:
         error = clean(report.error, 4_000 if detail is Detail.FULL else 200)
         return f"{heading}\n\n{_SIGNS[Severity.ERROR]} {markdown(error)}"
     parts = [heading, _verdict(report, plan)]
-    if detail is not Detail.NONE:
+    if detail is not Detail.BRIEF:
         parts += [_body(plan, detail), *_findings(plan, detail)]
     if report.verdict is Verdict.WAITING:
         parts.append(_approval(plan))
@@ -161,13 +166,17 @@ def _findings(plan: Plan, detail: Detail) -> list[str]:
 
 
 def _finding(finding: Finding) -> str:
-    place = f" {code(clean(dotted(finding.path), 200))}:" if finding.path else ""
+    place = f" {code(clean(print_path(finding.path), 200))}:" if finding.path else ""
     if finding.suppressed is not None:
         reason = markdown(clean(finding.suppressed, 500))
         return f"- 🔕 **{markdown(finding.code)}**{place} suppressed: {reason}"
     hint = f" *{markdown(clean(finding.hint, 500))}*" if finding.hint else ""
     message = markdown(clean(finding.message, 1_000))
     return f"- {_SIGNS[finding.severity]} **{markdown(finding.code)}**{place} {message}{hint}"
+
+
+def _hash_line(report: Report, plan: Plan) -> str:
+    return f'- {code(_short(report.name))}: `approval: {{plan: "{clean(plan.hash)}"}}`'
 
 
 def _approval(plan: Plan) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from reconciler.model.types import dotted
+from reconciler.model.type_strings import print_path
 from reconciler.plan.findings import REGISTRY, FindingKind
 from reconciler.plan.operations import Finding, Severity
 from reconciler.render.safe import clean
@@ -89,7 +89,7 @@ def _result(item: LocatedFinding, codes: Sequence[str]) -> Json:
 
 def _message(item: LocatedFinding) -> str:
     finding = item.finding
-    place = ".".join(filter(None, (item.table, dotted(finding.path))))
+    place = ".".join(filter(None, (item.table, print_path(finding.path))))
     text = clean(f"{place}: {finding.message}{' ' + finding.hint if finding.hint else ''}")
     return _MARKUP.sub(lambda found: f"\\{found.group()}" if found.group() == "[" else f"{{{found.group()}}}", text)
 
@@ -101,7 +101,7 @@ def _location(item: LocatedFinding) -> Json:
         if item.column > 0:
             region["startColumn"] = item.column
         physical["region"] = region
-    name = ".".join(filter(None, (item.table, dotted(item.finding.path))))
+    name = ".".join(filter(None, (item.table, print_path(item.finding.path))))
     return {"physicalLocation": physical, "logicalLocations": [{"fullyQualifiedName": clean(name), "kind": "member"}]}
 
 

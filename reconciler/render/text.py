@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from reconciler.model.types import dotted
+from reconciler.model.type_strings import print_path
 from reconciler.plan.operations import Fidelity, Finding, Note, Operation, OperationClass, Plan, Severity
 from reconciler.render.describe import Aspect, Description, Mark, describe, parts
-from reconciler.render.grid import GAP, Cell, Style, fit, grid, lay, natural_widths, paint, wrap
+from reconciler.render.grid import GAP, MINIMUM_WIDTH, Cell, Style, fit, grid, lay, natural_widths, paint, wrap
 from reconciler.render.report import (
     Judged,
     Report,
@@ -123,7 +123,7 @@ class _Page:
     """Lines being collected under one width, colour setting and row limit."""
 
     def __init__(self, width: int, color: bool, limit: int) -> None:
-        self.width, self.color, self.limit = max(width, 40), color, max(limit, 1)
+        self.width, self.color, self.limit = max(width, MINIMUM_WIDTH), color, max(limit, 1)
         self.lines: list[str] = []
 
     def text(self) -> str:
@@ -155,13 +155,15 @@ class _Page:
         self._more(len(suppressed) - self.limit, "")
 
     def _changes(self, notes: Sequence[Note]) -> None:
-        groups = {a: [e for note in notes for e in _entries(note) if e.what.aspect is a] for a in Aspect}
+        groups: dict[Aspect, list[_Entry]] = {aspect: [] for aspect in Aspect}
+        for entry in (entry for note in notes for entry in _entries(note)):
+            groups[entry.what.aspect].append(entry)
         shown = {a: _riskiest(entries, self.limit) for a, entries in groups.items() if entries}
         if not shown:
             return
         rows = {a: [_change_row(entry) for entry in entries] for a, entries in shown.items()}
         room = self.width - len(_ROWS_INDENT)
-        class_width = max(natural_widths(r)[2] for r in rows.values())
+        class_width = min(max(natural_widths(r)[2] for r in rows.values()), max(13, room // 3))
         # The classes of all groups align; the names only within their group.
         left = min(max(sum(natural_widths(r)[:2]) + len(GAP) for r in rows.values()), room - class_width - len(GAP))
         for aspect, group in rows.items():
@@ -266,7 +268,7 @@ def _operation_row(number: int, operation: Operation) -> tuple[Cell, ...]:
 
 
 def _place(finding: Finding) -> str:
-    return f"{clean(dotted(finding.path))}: " if finding.path else ""
+    return f"{clean(print_path(finding.path))}: " if finding.path else ""
 
 
 def _sentence(finding: Finding) -> str:

@@ -109,7 +109,7 @@ PARTITION = note(
         before=(DAY,),
         after=(DAY, BUCKET),
         before_text=("day(ordered_at)",),
-        after_text=("day(ordered_at)", "bucket(16, order_id)"),
+        after_text=("day(ordered_at)", "bucket[16](order_id)"),
     ),
     evidence="existing files keep their layout",
 )

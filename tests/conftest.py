@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.golden import Golden
 from tests.rest_server import rest_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 JVM_FIXTURES = {"rest_catalog", "spark"}
 
@@ -35,3 +39,25 @@ def rest_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str,
     """Start Iceberg's own REST catalog server; the PyIceberg properties that reach it."""
     with rest_server(tmp_path_factory.mktemp("rest")) as uri:
         yield {"type": "rest", "uri": uri}
+
+
+@pytest.fixture(scope="session")
+def lakes(tmp_path_factory: pytest.TempPathFactory, rest_catalog: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Both catalogs that every executor is tried on, as PyIceberg properties by catalog name."""
+    folder = tmp_path_factory.mktemp("embedded")
+    embedded = {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{folder}/warehouse"}
+    return {"embedded": embedded, "rest": rest_catalog}
+
+
+@pytest.fixture(scope="session")
+def spark(lakes: dict[str, dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Start Spark once per run, with both catalogs."""
+    from reconciler.engines.session import spark_session
+
+    settings = {
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse")),
+    }
+    session = spark_session(lakes.items(), settings, short=True)
+    yield session
+    session.stop()

@@ -1,0 +1,47 @@
+"""Every cell of the conformance table on every executor and catalog, and random specs besides."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from reconciler.ports import MetadataExecutor
+from tests.suites.cells import CELLS, Cell
+from tests.suites.conformance import Workshop, changes_of, check_equal, check_refused
+
+pytestmark = pytest.mark.spark
+EXECUTORS = ("spark",)
+LAKES = ("embedded", "rest")
+
+
+@pytest.fixture(scope="module")
+def workshop(spark: SparkSession, lakes: dict[str, dict[str, str]]) -> Workshop:
+    return Workshop(spark, lakes)
+
+
+def executor_of(workshop: Workshop, name: str, lake: str) -> MetadataExecutor:
+    return workshop.spark_executors[lake]
+
+
+@pytest.mark.parametrize("lake", LAKES)
+@pytest.mark.parametrize("executor_name", EXECUTORS)
+@pytest.mark.parametrize("cell", [pytest.param(cell, id=cell.name) for cell in CELLS])
+def test_cell(workshop: Workshop, cell: Cell, executor_name: str, lake: str) -> None:
+    executor = executor_of(workshop, executor_name, lake)
+    before = workshop.fresh(cell, lake)
+    changes = changes_of(cell, before.observed)
+    if (executor_name, lake) in cell.refused:
+        check_refused(workshop, executor, lake, before, changes)
+        return
+    assert [executor.refusal(change, before.observed) for change in changes] == [None] * len(changes)
+    ident = before.observed.spec.ident
+    outcome = executor.apply(ident, before.observed.version, changes)
+    check_equal(before, workshop.read(ident, lake), outcome, changes)
+    if cell.read is None:
+        return
+    readers = [workshop.rows_by_pyiceberg]
+    if (executor_name, lake) in {("spark", "embedded"), ("catalog", "rest")}:
+        readers.append(workshop.rows_by_spark)
+    for read in readers:
+        (row,) = read(ident, lake)
+        assert {key: row[key] for key in cell.read} == cell.read

@@ -25,17 +25,20 @@ from reconciler.errors import (
     ExitCode,
     LakeError,
     PlanStale,
+    RefNotFound,
     TableNotFound,
     Unsupported,
 )
 from reconciler.model import bookkeeping
 from reconciler.model.table import DataFile, Desired, Observed, TableIdent, TableVersion
+from reconciler.model.types import StructType
 from reconciler.plan.events import Committed, Dropped, Event, Failed, Refused, Renamed, Replayed, Skipped, Started
 from reconciler.plan.operations import Operation, OperationKind, Plan
-from reconciler.plan.planner import plan
+from reconciler.plan.planner import plan, plan_drop, plan_undo
 from reconciler.plan.policy import Decision, Outcome, Policy, judge
 from reconciler.plan.proofs import needs_data_files
 from reconciler.ports import CatalogProvider, MetadataExecutor
+from reconciler.render.report import short_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,20 @@ class Request:
     catalog_name: str
     policies: tuple[Policy, ...] = ()
     source: str = ""
+    is_undo: bool = False
+
+    @classmethod
+    def undo(
+        cls,
+        table: TableIdent,
+        owner: str,
+        catalog: CatalogProvider,
+        catalog_name: str,
+        policies: tuple[Policy, ...],
+    ) -> Request:
+        """Ask for a table's own past instead of a manifest's wish."""
+        nothing_stated = Desired(ident=table, owner=owner, columns=StructType(()))
+        return cls(nothing_stated, catalog, catalog_name, policies, is_undo=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +139,43 @@ def make_plan(request: Request, current: Observed | None, *, now_ms: int, take_o
     )
 
 
+def propose_undo(request: Request, current: Observed, approval: Approval, *, now_ms: int) -> Proposal:
+    """Plan the way back to the spec before our last commit; before a creation there was no table, so that is a drop.
+
+    Raises RefNotFound when we never changed the table, or its metadata no longer holds that past.
+    """
+    history = bookkeeping.read(current.bookkeeping).history
+    if not history:
+        raise RefNotFound(f"LakeTable has not changed {current.spec.ident}; there is nothing to undo.")
+    last = history[-1]
+    dialect = dialect_for(current.spec.format)
+    if last.schema_id is None or last.spec_id is None or last.sort_order_id is None:
+        made = plan_drop(current, owner=request.desired.owner, catalog=request.catalog_name, dialect=dialect)
+    else:
+        ids = last.schema_id, last.spec_id, last.sort_order_id
+        past = request.catalog.get_past_spec(current.spec.ident, *ids)
+        past = msgspec.structs.replace(past, properties=_past_properties(current, last), refs=current.spec.refs)
+        made = plan_undo(
+            current,
+            past,
+            owner=request.desired.owner,
+            catalog=request.catalog_name,
+            dialect=dialect,
+            files=_data_files(request.catalog, current, diff(current.spec, past)),
+        )
+    return judged(Proposal(request, current=current, plan=made), approval, now_ms=now_ms)
+
+
+def _past_properties(current: Observed, last: bookkeeping.HistoryRecord) -> dict[str, str]:
+    properties = dict(current.spec.properties)
+    for key, before in (last.properties or {}).items():
+        if before is None:
+            properties.pop(key, None)
+        else:
+            properties[key] = before
+    return properties
+
+
 def judged(proposal: Proposal, approval: Approval, *, now_ms: int) -> Proposal:
     """Judge a proposal's plan by its policies, the caller's approval and the one committed in the spec."""
     if proposal.plan is None:
@@ -175,10 +229,6 @@ def require_same(made: Plan, reviewed_hash: str) -> None:
             hint="Run 'laketable plan' again and review the new plan.",
         )
 
-
-def short_hash(plan_hash: str) -> str:
-    """Abbreviate a plan hash for people."""
-    return plan_hash.removeprefix("sha256:")[:8] or "-"
 
 
 def execute(proposal: Proposal, execution: Execution) -> Iterator[Event]:
@@ -277,7 +327,10 @@ def _bookkeeping(proposal: Proposal, made: Plan, changes: Sequence[Change], exec
     target = apply(
         current.spec if current else None, changes, last_field_id=current.version.last_field_id if current else None
     )
-    managed = bookkeeping.managed_after(proposal.request.desired, target, known, now_ms=execution.now_ms)
+    if proposal.request.is_undo and current:
+        managed = bookkeeping.restored(known, target, current.spec)
+    else:
+        managed = bookkeeping.managed_after(proposal.request.desired, target, known, now_ms=execution.now_ms)
     history = bookkeeping.append_history(known.history, _record(current, changes, made.hash, execution))
     after = bookkeeping.write(msgspec.structs.replace(managed, history=history))
     for key, value in after.items():

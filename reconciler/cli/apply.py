@@ -61,7 +61,7 @@ def command(
         proposals = workspace.propose(project.tables, approval)
     refuse_unmatched(hashes, proposals)
     execution = workspace.execution(engine=engine, include_upkeep=include_upkeep)
-    show = _Text() if output == "text" else _Json()
+    show = TextShow() if output == "text" else JsonShow()
     return carry_out(proposals, approval, execution, show)
 
 
@@ -75,7 +75,9 @@ class Show(Protocol):
         """Show what happened."""
 
 
-class _Text:
+class TextShow:
+    """Plans and outcomes for people."""
+
     def proposals(self, proposals: Sequence[Proposal]) -> None:
         reports = [report(p) for p in proposals if p.plan is None or p.plan.operations or p.plan.is_blocked]
         for shown in reports:
@@ -88,7 +90,9 @@ class _Text:
         (note if isinstance(event, Failed | Refused) else say)(line)
 
 
-class _Json:
+class JsonShow:
+    """Outcomes as JSON lines."""
+
     def proposals(self, proposals: Sequence[Proposal]) -> None:
         """Machines read the events only."""
 

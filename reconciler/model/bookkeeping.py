@@ -178,6 +178,17 @@ def managed_after(desired: Desired, target: TableSpec, bookkeeping: Bookkeeping,
     )
 
 
+def restored(bookkeeping: Bookkeeping, target: TableSpec, before: TableSpec) -> Bookkeeping:
+    """Return the memory after an undo: what was managed and is still there, and the columns that came back."""
+    live = frozenset(field_ids(target.schema))
+    came_back = live - frozenset(field_ids(before.schema))
+    return msgspec.structs.replace(
+        bookkeeping,
+        columns=(bookkeeping.columns & live) | came_back,
+        properties=bookkeeping.properties & target.properties.keys(),
+    )
+
+
 def _pins_after(desired: Desired, target: TableSpec, bookkeeping: Bookkeeping, now_ms: int) -> Mapping[str, int]:
     if desired.refs is None:
         return {name: time for name, time in bookkeeping.pins.items() if name in target.refs}

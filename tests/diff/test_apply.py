@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import msgspec
 import pytest
 
@@ -91,18 +93,14 @@ def drop(id_: int, *path: str) -> DropColumn:
         pytest.param(RenameColumn(path=("l", "element"), field_id=7, to="x"), id="rename an element"),
         pytest.param(MoveColumn(path=("id",), field_id=1, after="id"), id="move behind itself"),
         pytest.param(MoveColumn(path=("id",), field_id=1, after="x"), id="move behind a stranger"),
-        pytest.param(
-            AlterColumnType(path=("id",), field_id=1, before="int", after="long"), id="type expected otherwise"
-        ),
+        pytest.param(AlterColumnType(path=("id",), field_id=1, before="int", after="long"), id="other type"),
         pytest.param(AlterColumnDoc(path=("id",), field_id=1, before=None, after="d"), id="doc expected otherwise"),
         pytest.param(AlterColumnDefault(path=("id",), field_id=1, before=1, after=2), id="default expected otherwise"),
         pytest.param(AlterColumnRequired(path=("no",), field_id=1, required=True), id="require nothing"),
         pytest.param(set_identifiers(99), id="identifier field that is not there"),
         pytest.param(set_identifiers(2, before=()), id="identifier fields expected otherwise"),
         pytest.param(set_identifiers(-1), id="provisional id that nobody got"),
-        pytest.param(
-            set_partitioning(PartitionField(source_id=99, transform="day", name="d")), id="partition by nothing"
-        ),
+        pytest.param(set_partitioning(PartitionField(source_id=99, transform="day", name="d")), id="partition by none"),
         pytest.param(set_partitioning(REGION, msgspec.structs.replace(REGION, source_id=1)), id="partition name twice"),
         pytest.param(set_partitioning(before=()), id="partitioning expected otherwise"),
         pytest.param(set_sort_order(msgspec.structs.replace(BY_ID, source_id=99)), id="sort by nothing"),
@@ -116,9 +114,7 @@ def drop(id_: int, *path: str) -> DropColumn:
             MoveRef(before=tag("t", 11), after=msgspec.structs.replace(tag("t", 1), kind=RefKind.BRANCH)),
             id="move a tag into a branch",
         ),
-        pytest.param(
-            SetRefRetention(before=tag("u", 1), after=tag("u", 1, max_ref_age_ms=1)), id="keep nothing longer"
-        ),
+        pytest.param(SetRefRetention(before=tag("u", 1), after=tag("u", 1, max_ref_age_ms=1)), id="keep nothing"),
     ],
 )
 def test_what_does_not_fit_is_refused(change: Change) -> None:
@@ -143,6 +139,12 @@ def test_no_table_takes_only_a_creation() -> None:
         apply(None, [])
 
 
+class FakeTransaction:
+    """As much of a transaction as UpdateSchema looks at."""
+
+    table_metadata = SimpleNamespace(partition_specs=(), schemas=(SimpleNamespace(schema_id=0),))
+
+
 def test_new_fields_are_numbered_like_pyicebergs_update_schema() -> None:
     from pyiceberg.schema import Schema
     from pyiceberg.table.update.schema import UpdateSchema
@@ -159,7 +161,7 @@ def test_new_fields_are_numbered_like_pyicebergs_update_schema() -> None:
     def iceberg(fields: tuple[Field, ...]) -> Schema:
         return Schema.model_validate_json(msgspec.json.encode({"type": "struct", "fields": fields}))
 
-    update = UpdateSchema(None, schema=iceberg(LIVE.schema.fields))  # type: ignore[arg-type]
+    update = UpdateSchema(FakeTransaction(), schema=iceberg(LIVE.schema.fields))  # type: ignore[arg-type]
     new = iceberg((first, second, field(-10, "z", "int")))
     update.add_column("a", new.find_field("a").field_type)
     update.add_column("b", new.find_field("b").field_type)

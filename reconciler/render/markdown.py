@@ -34,6 +34,7 @@ LIMIT = 60_000
 _OPEN_LINES = 25
 _WIDTH = 110
 _NAMES = 50
+_REASONS = 5
 _SIGNS = {Severity.ERROR: "❌", Severity.WARNING: "⚠️", Severity.INFO: "ℹ️"}
 _VERDICTS = {
     Verdict.FAILED: "❌ failed",
@@ -139,9 +140,11 @@ def _section(report: Report, detail: Detail) -> str:
 
 
 def _verdict(report: Report, plan: Plan) -> str:
-    why = "; ".join(clean(reason, 300).rstrip(".") for reason in report.reasons[:5])
+    # A blocked plan's reasons are its findings, which follow.
+    reasons = () if report.verdict is Verdict.BLOCKED else report.reasons[:_REASONS]
+    why = "".join(f" {markdown(clean(reason, 300))}" for reason in reasons)
     sums = f" {totals([plan])}." if plan.operations else ""
-    return f"**{_VERDICTS[report.verdict]}**{': ' + markdown(why) if why else ''}.{sums}"
+    return f"**{_VERDICTS[report.verdict]}**.{why}{sums}"
 
 
 def _body(plan: Plan, detail: Detail) -> str:

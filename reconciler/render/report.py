@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -84,10 +84,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             return Verdict.FAILED
         if self.plan.is_blocked:
             return Verdict.BLOCKED
-        if self.plan.is_empty:
-            return Verdict.UNCHANGED
         if self.outcome == "deny":
             return Verdict.DENIED
+        if self.plan.is_empty:
+            return Verdict.UNCHANGED
         return Verdict.ALLOWED if self.outcome == "allow" else Verdict.WAITING
 
 
@@ -169,36 +169,45 @@ def file_of(source: str) -> str:
     return clean(shlex.quote(_LINE.sub("", source))) if source else "FILE"
 
 
-def next_steps(report: Report) -> list[str]:
-    """Say what the verdict means and what to do about it, a sentence per line."""
+class Step(NamedTuple):
+    """One line of what to do next; a command is never wrapped, so that it can be copied."""
+
+    text: str
+    indent: str = ""
+    is_command: bool = False
+
+
+def next_steps(report: Report) -> list[Step]:
+    """Say what the verdict means, why, and what to do about it."""
     plan, file = report.plan, file_of(report.source)
     if plan is None:
-        return [f"Failed: {clean(report.error)}"]
-    why = "; ".join(clean(reason).rstrip(".") for reason in report.reasons)
+        return [Step(f"Failed: {clean(report.error)}")]
+    why = [Step(clean(reason), "  ") for reason in report.reasons]
     match report.verdict:
         case Verdict.BLOCKED:
             errors = [f for f in plan.findings if f.is_blocking]
-            codes = ", ".join(dict.fromkeys(clean(f.code) for f in errors))
-            first = clean(errors[0].code)
+            codes = list(dict.fromkeys(clean(f.code) for f in errors))
             return [
-                f"Blocked: {plural(len(errors), 'error')} ({codes}); nothing will be applied.",
-                f"Next: fix the manifest as the finding says; 'laketable explain {first}' tells more.",
+                Step(f"Blocked: {plural(len(errors), 'error')} ({', '.join(codes)}); nothing will be applied."),
+                Step(f"Next: fix the manifest as the finding says; 'laketable explain {codes[0]}' tells more."),
             ]
         case Verdict.DENIED:
             return [
-                f"Denied: {why or 'a policy forbids it'}; no approval helps.",
-                "Next: change the manifest or the policy.",
+                Step("Denied; an approval does not help."),
+                *why,
+                Step("Next: change the manifest, or the policy that denies it."),
             ]
         case Verdict.WAITING:
             return [
-                f"Needs approval{': ' + why if why else ''}.",
-                f"Next: laketable approve -f {file}, and commit it",
-                f"  or: laketable apply -f {file} --approve {clean(plan.hash)}",
+                Step("Needs approval."),
+                *why,
+                Step(f"Next: laketable approve -f {file}, and commit it", is_command=True),
+                Step(f"  or: laketable apply -f {file} --approve {clean(plan.hash)}", is_command=True),
             ]
         case Verdict.ALLOWED:
-            return [f"Next: laketable apply -f {file}"]
+            return [Step(f"Next: laketable apply -f {file}", is_command=True)]
         case _:
-            return ["No changes. The table is what the manifest says."]
+            return [Step("No changes. The table is what the manifest says.")]
 
 
 def summary_line(reports: Sequence[Report]) -> str:

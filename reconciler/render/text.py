@@ -78,9 +78,9 @@ def render_report(report: Report, *, width: int, color: bool, limit: int = ROWS,
         if plan.operations:
             page.line(f"Plan {short_hash(plan.hash)}: {totals([plan])}", Style.BOLD)
     first, *others = next_steps(report)
-    page.line(first, _VERDICTS[report.verdict])
-    for line in others:
-        page.line(line, breakable=False)
+    page.line(first.text, _VERDICTS[report.verdict])
+    for step in others:
+        page.line(step.text, indent=step.indent, breakable=not step.is_command)
     return page.text()
 
 

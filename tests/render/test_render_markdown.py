@@ -14,7 +14,7 @@ from tests.golden import Golden
 from tests.render import samples
 from tests.render.samples import DROP, HASH, WIDEN, decision, note, plan
 
-WAITING = decision("needs-approval", "LakePolicy/gold: rewrite")
+WAITING = decision("needs-approval", "LakePolicy gold lets no rewrite plan pass without approval of its hash.")
 FENCED = re.compile(r"^(`{3,})[a-z]*\n.*?^\1$", re.DOTALL | re.MULTILINE)
 
 

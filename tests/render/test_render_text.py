@@ -16,7 +16,7 @@ from tests.render import samples
 from tests.render.samples import ADD, DROP, HASH, PROPERTY, RENAME, WIDEN, decision, note, plan
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
-WAITING = decision("needs-approval", "LakePolicy/gold: rewrite")
+WAITING = decision("needs-approval", "LakePolicy gold lets no rewrite plan pass without approval of its hash.")
 UPKEEP = Operation(
     id="0" * 16,
     kind=OperationKind.MAINTAIN,
@@ -29,8 +29,12 @@ CASES: dict[str, tuple[Plan, object, int]] = {
     "manual-60": (samples.manual(), WAITING, 60),
     "blocked": (samples.blocked(), None, 100),
     "created": (samples.created(), decision("allow"), 100),
-    "wide": (samples.wide(), decision("needs-approval", "destructive"), 100),
-    "denied": (plan(DROP), decision("deny", "LakePolicy/gold forbids dropping columns"), 100),
+    "wide": (
+        samples.wide(),
+        decision("needs-approval", f"Destructive operations need the approval of exactly this plan: {HASH}."),
+        100,
+    ),
+    "denied": (plan(DROP), decision("deny", "LakePolicy gold denies drop-column. Ask the data office."), 100),
     "empty": (plan(upkeep=(UPKEEP,)), decision("allow"), 100),
 }
 
@@ -130,7 +134,7 @@ def test_a_file_name_is_quoted_for_the_shell() -> None:
     ("made", "outcome", "verdict"),
     [
         (plan(), "allow", Verdict.UNCHANGED),
-        (plan(), "deny", Verdict.UNCHANGED),
+        (plan(), "deny", Verdict.DENIED),
         (plan(WIDEN), "allow", Verdict.ALLOWED),
         (plan(WIDEN), "needs-approval", Verdict.WAITING),
         (plan(WIDEN), "", Verdict.WAITING),

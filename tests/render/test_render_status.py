@@ -1,0 +1,73 @@
+from reconciler.errors import CatalogUnavailable
+from reconciler.model.bookkeeping import HistoryRecord
+from reconciler.render.report import Report
+from reconciler.render.safe import display_width
+from reconciler.render.status import (
+    CatalogRow,
+    Check,
+    CheckState,
+    catalogs_table,
+    doctor_table,
+    drift_table,
+    history_table,
+    status_table,
+    table,
+)
+from tests.golden import Golden
+from tests.render import samples
+from tests.render.samples import decision, plan
+
+
+def test_table_aligns_numbers_right_and_shows_none_as_a_dash() -> None:
+    assert table(("name", "rows"), [("a", 12), ("bb", None), ("c", 1_204)], 80) == (
+        "NAME   ROWS\na        12\nbb        -\nc     1,204\n"
+    )
+
+
+def test_table_wraps_within_the_width_and_cleans() -> None:
+    text = table(("name", "text"), [("a\x1b[2K", "word " * 40)], 60)
+    assert all(display_width(line) <= 60 for line in text.splitlines())
+    assert text.count("word") == 40
+    assert r"a\x1b[2K" in text
+
+
+def test_table_without_rows_is_its_header() -> None:
+    assert table(("a", "b"), [], 80) == "A  B\n"
+
+
+def test_the_commands_tables(golden: Golden) -> None:
+    reports = [
+        Report.of(samples.manual(), decision("needs-approval")),
+        Report.of(plan(), decision("allow")),
+        Report.failed("sales.lost", CatalogUnavailable("The catalog does not answer.", hint="Check its uri.")),
+    ]
+    records = [
+        HistoryRecord(plan="sha256:" + "a" * 64, time_ms=1_700_000_000_000, actor="ann"),
+        HistoryRecord(
+            plan="sha256:" + "b" * 64,
+            time_ms=1_700_000_100_000,
+            actor="ci",
+            schema_id=3,
+            spec_id=0,
+            sort_order_id=0,
+            snapshot_id=7_138_000_000_000_000_001,
+        ),
+    ]
+    checks = [
+        Check("java", CheckState.OK, "OpenJDK 17.0.11"),
+        Check("spark", CheckState.FAILED, "not installed", "pip install 'laketable[spark]'"),
+    ]
+    pages = {
+        "status": status_table(reports, 120),
+        "history": history_table(records, 120),
+        "drift": drift_table([samples.manual()], 120),
+        "catalogs": catalogs_table([CatalogRow("lake", "rest", "https://lake.example/api", "lake.yaml:1")], 120),
+        "doctor": doctor_table(checks, 120),
+    }
+    golden.check("render/tables.txt", "\n".join(f"$ laketable {name}\n{page}" for name, page in pages.items()))
+
+
+def test_a_failed_check_is_red() -> None:
+    text = doctor_table([Check("java", CheckState.FAILED, "none")], 80, color=True)
+    assert "\x1b[1;31mfailed\x1b[0m" in text
+    assert "\x1b[1;31m" not in doctor_table([Check("java", CheckState.OK, "17")], 80, color=True)

@@ -8,7 +8,7 @@ import msgspec
 
 from reconciler.diff.changes import Change, SetProperty, UnsetProperty
 from reconciler.errors import Unsupported
-from reconciler.model.metadata import FIRST_PARTITION_ID, MAIN, PartitionFieldJson, TableMetadata
+from reconciler.model.metadata import FIRST_PARTITION_ID, MAIN, TableMetadata
 from reconciler.model.table import PartitionField, Ref, TableSpec, TableVersion
 from reconciler.model.types import walk
 
@@ -33,18 +33,16 @@ def highest_field_id(spec: TableSpec) -> int:
 
 def partition_spec_json(target: TableSpec, base: TableMetadata | None) -> str:
     """Print the partition spec; a field that any earlier spec had keeps its partition field id."""
-    fields = _stored_fields(target.partitioning, base) if target.format_version == 1 else target.partitioning
-    last = FIRST_PARTITION_ID - 1 if base is None else base.last_partition_id
-    known = {} if base is None else {(f.source_id, f.transform, f.name): f.field_id for f in _history(base)}
-    body = []
-    for field in fields:
-        field_id = known.get((field.source_id, field.transform, field.name))
-        if field_id is None:
-            last += 1
-            field_id = last
-        body.append(
-            {"source-id": field.source_id, "transform": field.transform, "name": field.name, "field-id": field_id}
-        )
+    if target.format_version == 1:
+        fields = _stored_fields(target.partitioning, base)
+        ids = list(range(FIRST_PARTITION_ID, FIRST_PARTITION_ID + len(fields)))  # v1 knows positions only
+    else:
+        fields = target.partitioning
+        ids = _partition_field_ids(fields, base)
+    body = [
+        {"source-id": field.source_id, "transform": field.transform, "name": field.name, "field-id": id_}
+        for field, id_ in zip(fields, ids, strict=True)
+    ]
     return _ENCODE({"spec-id": 0, "fields": body}).decode()
 
 
@@ -87,6 +85,11 @@ def property_updates(changes: Iterable[Change]) -> tuple[dict[str, str], set[str
     return {k: v for k, v in final.items() if v is not None}, {k for k, v in final.items() if v is None}
 
 
+def format_version_json(version: int) -> str:
+    """Print the update that says which format version a new table has."""
+    return _ENCODE({"action": "upgrade-format-version", "format-version": version}).decode()
+
+
 def requirements_json(
     live: TableMetadata, changed_refs: Mapping[str, Ref | None], *, guard_snapshot: bool
 ) -> Iterator[str]:
@@ -112,9 +115,18 @@ def _assert_ref(name: str, snapshot_id: int | None) -> dict[str, str | int | Non
     return {"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": snapshot_id}
 
 
-def _history(base: TableMetadata) -> Iterator[PartitionFieldJson]:
-    for spec in base.specs:
-        yield from spec.fields
+def _partition_field_ids(fields: Sequence[PartitionField], base: TableMetadata | None) -> list[int]:
+    last = FIRST_PARTITION_ID - 1 if base is None else base.last_partition_id
+    specs = () if base is None else base.specs
+    known = {(f.source_id, f.transform, f.name): f.field_id for spec in specs for f in spec.fields}
+    ids = []
+    for field in fields:
+        id_ = known.get((field.source_id, field.transform, field.name))
+        if id_ is None:
+            last += 1
+            id_ = last
+        ids.append(id_)
+    return ids
 
 
 def _stored_fields(fields: Sequence[PartitionField], base: TableMetadata | None) -> tuple[PartitionField, ...]:
@@ -123,11 +135,12 @@ def _stored_fields(fields: Sequence[PartitionField], base: TableMetadata | None)
     if stored is None:
         return tuple(fields)
     wanted = {(f.source_id, f.transform): f for f in fields}
+    names = {f.name for f in fields}
     result = []
     for before in stored.fields:
         kept = wanted.pop((before.source_id, before.transform), None)
         if kept is None:
-            name = before.name if before.transform == "void" else f"{before.name}_{before.field_id}"
+            name = f"{before.name}_{before.field_id}" if before.name in names else before.name
             kept = PartitionField(source_id=before.source_id, transform="void", name=name)
         result.append(kept)
     result.extend(wanted.values())

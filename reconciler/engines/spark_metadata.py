@@ -219,7 +219,7 @@ class SparkExecutor:
         """Return False when the catalog says that somebody else was faster."""
         try:
             if operations.getClass().getSimpleName() == _REST_OPERATIONS:
-                self._post(operations, updated, asserts)
+                self._post(operations, base, updated, asserts)
             else:
                 operations.commit(base, updated)
         except Exception as error:
@@ -228,8 +228,8 @@ class SparkExecutor:
             raise translate(error, str(table), committing=True) from error
         return True
 
-    def _post(self, operations: Any, updated: Any, asserts: Iterator[str]) -> None:
-        """Send the commit with all our asserts: Iceberg derives them from the updates, so a property asserts nothing.
+    def _post(self, operations: Any, base: Any, updated: Any, asserts: Iterator[str]) -> None:
+        """Send the commit with all our asserts: Iceberg's own come from the updates, so a property asserts nothing.
 
         Its client, path and headers are private; the pinned runtime and the conformance suite keep this honest.
         """
@@ -237,8 +237,14 @@ class SparkExecutor:
         requirements = self._java.java.util.ArrayList()
         for text in asserts:
             requirements.add(self._iceberg.UpdateRequirementParser.fromJson(text))
+        updates = self._java.java.util.ArrayList()
+        if base is None:
+            # Building from nothing counts the format version as given; the server has to be told.
+            version = as_json.format_version_json(updated.formatVersion())
+            updates.add(self._iceberg.MetadataUpdateParser.fromJson(version))
+        updates.addAll(updated.changes())
         rest = self._iceberg.rest
-        request = rest.requests.UpdateTableRequest(requirements, updated.changes())
+        request = rest.requests.UpdateTableRequest(requirements, updates)
         answer = self._java.java.lang.Class.forName(
             "org.apache.iceberg.rest.responses.LoadTableResponse", True, operations.getClass().getClassLoader()
         )

@@ -74,8 +74,8 @@ class Workshop:
 
     def read(self, ident: TableIdent, lake: str) -> Commit:
         """Ask the catalog where the metadata file is, and read that file."""
-        table = self.reader(lake).load_table((*ident.namespace, ident.name))
-        return read_metadata(table.metadata_location, ident)
+        metadata = self.spark_executors[lake]._operations(ident).current()
+        return read_metadata(metadata.metadataFileLocation(), ident)
 
     def rows_by_spark(self, ident: TableIdent, lake: str) -> list[Row]:
         """Read the row with id 1."""

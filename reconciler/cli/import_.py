@@ -1,0 +1,98 @@
+"""`laketable import`: manifests of live tables; planning them finds nothing to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from reconciler.catalogs.iceberg import IcebergCatalog
+from reconciler.cli import options
+from reconciler.cli.console import note, progress, say
+from reconciler.cli.live import open_workspace
+from reconciler.errors import ExitCode, InvalidInput, LakeError, TableNotFound
+from reconciler.model.desired import dump_yaml, from_observed
+from reconciler.model.table import Observed, TableIdent
+
+_NOT_IN_A_NAME = re.compile(r"[^a-z0-9-]+")
+
+
+@click.command("import")
+@click.argument("names", nargs=-1, metavar="[TABLE|NAMESPACE]...")
+@click.option("--all", "everything", is_flag=True, help="Import every table of the catalog.")
+@options.catalog
+@click.option("-f", "--filename", "files", multiple=True, metavar="PATH", help="Where the LakeCatalog manifest is.")
+@click.option("--output-dir", type=click.Path(file_okay=False), help="Write one file per table instead of stdout.")
+def command(
+    names: tuple[str, ...], everything: bool, catalog_name: str | None, files: tuple[str, ...], output_dir: str | None
+) -> int:
+    """Write the manifests of live tables: by full name, by namespace, or the whole catalog.
+
+    Nothing in the catalog changes. The first plan of an imported manifest is empty; its first change claims the table.
+    """
+    if bool(names) == everything:
+        raise click.UsageError("name tables or namespaces, or say --all")
+    catalog = open_workspace(files).catalog(catalog_name)
+    idents = catalog.list_tables() if everything else tuple(_named(catalog, names))
+    written: dict[str, TableIdent] = {}
+    failed = 0
+    for ident, found in progress(catalog.get_table_specs(idents), len(idents), "importing"):
+        if isinstance(found, Observed):
+            _emit(found, ident, catalog_name, output_dir, written)
+        else:
+            failed += 1
+            note(f"error: {ident}: {found if isinstance(found, LakeError) else 'cannot be read'}")
+    if output_dir:
+        say(f"Wrote {len(written)} manifests to {output_dir}.")
+    return ExitCode.ERROR if failed else ExitCode.OK
+
+
+def _named(catalog: IcebergCatalog, names: Iterable[str]) -> Iterator[TableIdent]:
+    """Yield the tables that names mean: a namespace means all its tables."""
+    namespaces = {".".join(n): n for n in catalog.list_namespaces()}
+    for name in names:
+        if name in namespaces:
+            yield from catalog.list_tables(namespaces[name])
+            continue
+        try:
+            yield TableIdent.parse(name)
+        except ValueError as error:
+            known = ", ".join(sorted(namespaces)[:10]) or "none"
+            raise TableNotFound(
+                f"There is no namespace '{name}' in {catalog.settings.place} (it has: {known}).",
+                hint="Name a table in full, <namespace>.<table>, or an existing namespace.",
+            ) from error
+
+
+def _emit(
+    observed: Observed,
+    ident: TableIdent,
+    catalog_name: str | None,
+    output_dir: str | None,
+    written: dict[str, TableIdent],
+) -> None:
+    name, namespace = _label(ident.name), _label("-".join(ident.namespace))
+    text = dump_yaml(from_observed(observed, name=name, namespace=namespace, catalog_ref=catalog_name))
+    if output_dir is None:
+        click.echo(("---\n" if written else "") + text, nl=False)
+        written[str(ident)] = ident
+        return
+    path = Path(output_dir) / f"{namespace}.{name}.yaml"
+    if str(path) in written:
+        raise InvalidInput(
+            f"{ident} and {written[str(path)]} would both become {path}.", hint="Import them into folders of their own."
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise InvalidInput(f"{path} exists already.", hint="Name another --output-dir.") from error
+    written[str(path)] = ident
+
+
+def _label(text: str) -> str:
+    """Turn a name into a Kubernetes label: lower case, digits and dashes."""
+    return _NOT_IN_A_NAME.sub("-", text.lower()).strip("-")[:63].rstrip("-") or "table"

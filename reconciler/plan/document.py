@@ -1,0 +1,94 @@
+"""Plans as a JSON document: versioned, fingerprinted, several tables at once; what CI reviews and `apply` takes back.
+
+The document holds plans only. A plan has no place for connection properties, credentials or other tables' properties,
+so a document cannot leak them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from reconciler.errors import InvalidInput
+from reconciler.plan.operations import Plan
+
+KIND = "LakeTablePlanDocument"
+VERSION = 1
+SCHEMA_ID = "https://laketable.dev/schemas/plan.schema.json"
+
+
+class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Several plans; `fingerprint` is the sha256 of their JSON, so that a changed byte is noticed."""
+
+    kind: Literal["LakeTablePlanDocument"] = "LakeTablePlanDocument"
+    version: Literal[1] = 1
+    fingerprint: str
+    plans: tuple[Plan, ...]
+
+
+class _Header(msgspec.Struct):
+    """What every version of the document has."""
+
+    kind: str = ""
+    version: int = 0
+
+
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+_HEADER = msgspec.json.Decoder(_Header)
+_DOCUMENT = msgspec.json.Decoder(PlanDocument)
+
+
+def encode(plans: Sequence[Plan]) -> bytes:
+    """Print plans as one document: indented JSON, ending in a newline."""
+    document = PlanDocument(fingerprint=_fingerprint(plans), plans=tuple(plans))
+    return msgspec.json.format(_ENCODER.encode(document), indent=2) + b"\n"
+
+
+def decode(content: bytes | str, *, where: str = "") -> tuple[Plan, ...]:
+    """Read a document back; raises InvalidInput for anything that `encode` of this version did not write."""
+    again = "Make the plan anew with 'laketable plan --out'."
+    try:
+        header = _HEADER.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput("This is not a plan document: it is no JSON object.", where=where, hint=again) from error
+    if header.kind != KIND:
+        raise InvalidInput(f"This is not a plan document: its kind is not {KIND}.", where=where, hint=again)
+    if header.version > VERSION:
+        raise InvalidInput(
+            f"The plan document has version {header.version}; this laketable reads version {VERSION}.",
+            where=where,
+            hint="Use the laketable that wrote it, or a newer one.",
+        )
+    try:
+        document = _DOCUMENT.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        message = "The plan document is damaged: it does not fit its schema."
+        raise InvalidInput(message, where=where, hint=again) from error
+    if not _is_untouched(content, document):
+        raise InvalidInput(
+            "The plan document was changed after it was written: its fingerprint does not fit.", where=where, hint=again
+        )
+    return document.plans
+
+
+def json_schema() -> dict[str, object]:
+    """Return the JSON Schema of the document."""
+    schema = msgspec.json.schema(PlanDocument)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **schema}
+
+
+def schema_page() -> str:
+    """Print the JSON Schema as it is published."""
+    return msgspec.json.format(msgspec.json.encode(json_schema(), order="sorted"), indent=2).decode() + "\n"
+
+
+def _is_untouched(content: bytes | str, document: PlanDocument) -> bool:
+    """Compare with what we would write: a value that decoding would overlook counts too, white space does not."""
+    return msgspec.json.decode(content) == msgspec.json.decode(encode(document.plans))
+
+
+def _fingerprint(plans: Sequence[Plan]) -> str:
+    return "sha256:" + hashlib.sha256(_ENCODER.encode(tuple(plans))).hexdigest()

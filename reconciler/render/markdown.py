@@ -34,6 +34,7 @@ LIMIT = 60_000
 _OPEN_LINES = 25
 _WIDTH = 110
 _NAMES = 50
+_NAME_LENGTH = 100
 _REASONS = 5
 _SIGNS = {Severity.ERROR: "❌", Severity.WARNING: "⚠️", Severity.INFO: "ℹ️"}
 _VERDICTS = {
@@ -74,7 +75,8 @@ def render_comment(reports: Sequence[Report], *, limit: int = LIMIT) -> str:
         tail.insert(0, f"… and {plural(left_out, 'more table')}: `laketable plan --output json` shows all.")
     sections, missing = _fit(shown, budget - len(overview))
     if missing:
-        tail.insert(0, f"{plural(missing, 'hash', 'hashes')} did not fit here: `laketable plan` shows each.")
+        hashes = plural(missing, "approval hash") if missing == 1 else f"{count(missing)} approval hashes"
+        tail.insert(0, f"{hashes} did not fit here: `laketable plan` shows each.")
     return "\n\n".join([*head, *([overview] if shown else []), *sections, *tail]) + "\n"
 
 
@@ -119,7 +121,7 @@ def _row(report: Report) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= 200 else f"{name[:200]}…"
+    return name if len(name) <= _NAME_LENGTH else f"{name[:_NAME_LENGTH]}…"
 
 
 def _section(report: Report, detail: Detail) -> str:

@@ -66,7 +66,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """Report a plan and its decision."""
         return cls(
             name=str(plan.table),
-            source=source,
+            source=_encodable(source),
             plan=plan,
             outcome=str(decision.outcome) if decision else "",
             reasons=tuple(str(reason) for reason in decision.reasons) if decision else (),
@@ -75,7 +75,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def failed(cls, name: str, error: LakeError, *, source: str = "") -> Report:
         """Report that there is no plan, and why."""
-        return cls(name=name, source=source, error_reason=error.reason, error=str(error))
+        return cls(name=name, source=_encodable(source), error_reason=error.reason, error=str(error))
 
     @property
     def verdict(self) -> Verdict:
@@ -89,6 +89,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         if self.plan.is_empty:
             return Verdict.UNCHANGED
         return Verdict.ALLOWED if self.outcome == "allow" else Verdict.WAITING
+
+
+def _encodable(path: str) -> str:
+    """Spell out the bytes of a file name that is not UTF-8, which no document could hold."""
+    return path.encode("utf-8", "backslashreplace").decode()
 
 
 def headline(plan: Plan) -> str:

@@ -95,7 +95,9 @@ def _message(item: LocatedFinding) -> str:
 
 
 def _location(item: LocatedFinding) -> Json:
-    physical: Json = {"artifactLocation": {"uri": quote(item.file.replace("\\", "/"), safe="/~")}}
+    physical: Json = {
+        "artifactLocation": {"uri": quote(item.file.replace("\\", "/"), safe="/~", errors="surrogateescape")}
+    }
     if item.line > 0:
         region: Json = {"startLine": item.line}
         if item.column > 0:
@@ -106,5 +108,6 @@ def _location(item: LocatedFinding) -> Json:
 
 
 def _fingerprint(item: LocatedFinding) -> str:
-    about = msgspec.json.encode((item.finding.code, item.table, item.file, item.finding.path))
+    file = item.file.encode("utf-8", "backslashreplace").decode()
+    about = msgspec.json.encode((item.finding.code, item.table, file, item.finding.path))
     return hashlib.sha256(about).hexdigest()[:32]

@@ -1,15 +1,13 @@
-"""Numbers for people: binary sizes, short counts, durations. The machine documents carry the exact figures."""
+"""Numbers for people: sizes, counts, durations. The machine documents carry the exact figures."""
 
 from __future__ import annotations
 
-_SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+from reconciler.plan.amounts import plural, size
+
+__all__ = ["count", "duration", "plural", "short_count", "size"]
+
 _COUNTS = ("", "K", "M", "B", "T", "Q")
 _SPANS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"))
-
-
-def size(number: int) -> str:
-    """Write bytes with a binary unit: `412 GiB`, `1.5 KiB`, `0 B`."""
-    return _scaled(number, 1024, _SIZES)
 
 
 def count(number: int) -> str:
@@ -19,12 +17,12 @@ def count(number: int) -> str:
 
 def short_count(number: int) -> str:
     """Write a large number with a decimal unit: `3.1 B`; below 10,000 it stays exact."""
-    return count(number) if abs(number) < 10_000 else _scaled(number, 1000, _COUNTS)
-
-
-def plural(number: int, noun: str, many: str = "") -> str:
-    """Write a counted noun: `1 file`, `1,204 files`."""
-    return f"{number:,} {noun if number == 1 else many or noun + 's'}"
+    if abs(number) < 10_000:
+        return count(number)
+    value, unit = float(number), 0
+    while round(abs(value)) >= 1000 and unit < len(_COUNTS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{_decimal(value)} {_COUNTS[unit]}"
 
 
 def duration(milliseconds: int) -> str:
@@ -44,16 +42,6 @@ def duration(milliseconds: int) -> str:
         if (amount and len(parts) == 2) or (parts and not amount):
             break
     return " ".join(parts)
-
-
-def _scaled(number: int, base: int, units: tuple[str, ...]) -> str:
-    value, unit = float(number), 0
-    while abs(value) >= base and unit < len(units) - 1:
-        value, unit = value / base, unit + 1
-    # 1023.7 KiB would print as "1024 KiB": one unit further reads better.
-    if round(abs(value)) >= base and unit < len(units) - 1:
-        value, unit = value / base, unit + 1
-    return f"{_decimal(value)} {units[unit]}".rstrip()
 
 
 def _decimal(value: float) -> str:

@@ -41,3 +41,9 @@ def test_the_plans_come_back_whole() -> None:
     tables = msgspec.json.decode(render_json(REPORTS), type=PlanReport).tables
     plans: list[Plan | None] = [table.plan for table in tables]
     assert plans == [report.plan for report in REPORTS]
+
+
+def test_a_file_name_that_is_not_utf8_is_spelled_out() -> None:
+    odd = b"orders-\xff.yaml".decode("utf-8", "surrogateescape")
+    (table,) = msgspec.json.decode(render_json([Report.of(plan(), source=odd)]))["tables"]
+    assert table["source"] == r"orders-\udcff.yaml"

@@ -88,7 +88,19 @@ def test_sections_that_do_not_fit_are_counted_too() -> None:
     rows = len(re.findall(r"^\| `sales\.t", text, re.MULTILINE))
     hashes = len(re.findall(r'plan: "sha256:[0-9a-f]{64}"', text))
     assert 0 < hashes < rows < 2_000
-    assert f"{rows - hashes:,} hashes did not fit here" in text
+    assert f"{rows - hashes:,} approval hashes did not fit here" in text
+
+
+def test_names_and_findings_that_grow_when_escaped_stay_below_the_limit_too() -> None:
+    noisy = tuple(
+        Finding(code="LK601", severity=Severity.WARNING, message="<" * 5_000, hint="|" * 5_000) for _ in range(99)
+    )
+    reports = []
+    for i in range(300):
+        made = plan(*([WIDEN] if i % 2 else []), table=TableIdent(("s",), "<" * 500 + str(i)), findings=noisy)
+        reports.append(Report.of(made, decision("needs-approval", *["&" * 5_000] * 50)))
+        reports.append(Report.failed("<" * 5_000, CatalogUnavailable("<" * 50_000)))
+    assert len(render_comment(reports)) <= LIMIT
 
 
 EVIL = "x|y` ```\n```\n@octocat #1 <img src=x onerror=y> <!-- laketable:plan --> [a](http://e) \x1b[2K\u202e"

@@ -160,6 +160,11 @@ def test_a_file_name_becomes_a_uri() -> None:
     }
 
 
+def test_a_file_name_that_is_not_utf8_keeps_its_bytes() -> None:
+    odd = LocatedFinding(finding=RENAME, table="t", file=b"\xff.yaml".decode("utf-8", "surrogateescape"))
+    assert results(odd)[0]["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "%FF.yaml"}
+
+
 def test_the_fingerprint_survives_a_moved_line_only() -> None:
     def print_of(line: int, table: str) -> str:
         item = LocatedFinding(finding=RENAME, table=table, file="a.yaml", line=line)

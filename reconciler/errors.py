@@ -51,6 +51,19 @@ class InvalidInput(LakeError):
     code = 13
 
 
+class ManifestErrors(InvalidInput):
+    """Everything that is wrong with one file, each with its place; never empty."""
+
+    def __init__(self, errors: tuple[InvalidInput, ...]) -> None:
+        first = errors[0]
+        super().__init__(first.message, where=first.where, hint=first.hint)
+        self.errors = errors
+
+    def __str__(self) -> str:
+        """Render one line per error."""
+        return "\n".join(str(error) for error in self.errors)
+
+
 class Unsupported(LakeError):
     """The format, catalog or executor cannot do this; the hint names what can."""
 

@@ -1,0 +1,260 @@
+"""From a checked `LakeTable` manifest to `Desired`, its normal form, and the canonical bytes that a plan hash covers.
+
+The way back, from a live table to a manifest, is `model.observed_manifest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from reconciler.model.defaults import canonical_default
+from reconciler.model.faults import print_document_path
+from reconciler.model.manifest.table import (
+    Branch,
+    Column,
+    LakeTable,
+    LakeTableSpec,
+    NestedField,
+    PartitionEntry,
+    SortEntry,
+    Tag,
+)
+from reconciler.model.property_keys import COMMENT, DISTRIBUTION_MODE
+from reconciler.model.quantities import parse_duration
+from reconciler.model.schedules import parse_instant
+from reconciler.model.table import (
+    Computed,
+    Desired,
+    DesiredPartitionField,
+    DesiredRef,
+    DesiredSortField,
+    Direction,
+    Nulls,
+    RefKind,
+    Suppression,
+    TableFormat,
+    TableIdent,
+    UnmanagedColumns,
+)
+from reconciler.model.transforms import parse_transform
+from reconciler.model.type_strings import parse_path, parse_type
+from reconciler.model.types import Field, FieldPath, JsonValue, StructType, Type, fields_of, with_fields
+
+DEFAULT_PROJECT = "default"
+MAINTENANCE_FEATURE = "spec.maintenance"
+
+
+def to_desired(manifest: LakeTable, project: str = DEFAULT_PROJECT) -> Desired:
+    """Return a manifest's normal form; the manifest has passed `load_documents`."""
+    spec, metadata = manifest.spec, manifest.metadata
+    identifier = spec.identifier or f"{metadata.namespace}.{metadata.name}"
+    columns = tuple(_column(column) for column in spec.columns or ())
+    renames: dict[FieldPath, str] = {
+        (c.name,): c.renamed_from for c in spec.columns or () if c.renamed_from is not None
+    }
+    stated: set[FieldPath] = {(c.name,) for c in spec.columns or () if c.default is not msgspec.UNSET}
+    if spec.nested_fields:
+        columns = _with_nested_fields(columns, spec.nested_fields, renames, stated)
+    return Desired(
+        ident=TableIdent.parse(identifier),
+        owner=f"{project}/{metadata.namespace}/{metadata.name}",
+        format=TableFormat(spec.format),
+        renamed_from=TableIdent.parse(spec.renamed_from) if spec.renamed_from else None,
+        columns=StructType(columns),
+        column_renames=renames,
+        defaults_stated=frozenset(stated),
+        unmanaged_columns=UnmanagedColumns(spec.unmanaged_columns),
+        identifier_fields=_paths(spec.identifier_fields),
+        partitioning=_partitioning(spec.partitioning),
+        sort_order=_sort_order(spec.sort_order),
+        properties=_properties(spec),
+        refs=_refs(spec),
+        format_version=spec.format_version,
+        location=spec.location,
+        computed={
+            (c.name,): Computed(expression=c.computed.expression, on_change=c.computed.on_change)
+            for c in spec.columns or ()
+            if c.computed is not None
+        },
+        data_features=_data_features(spec),
+        suppressions=tuple(
+            Suppression(code=s.code, reason=s.reason, path=parse_path(s.path) if s.path else None)
+            for s in spec.suppress or ()
+        ),
+        approval=spec.approval.plan if spec.approval else None,
+    )
+
+
+def _column(column: Column) -> Field:
+    type_ = parse_type(column.type)
+    if column.default is msgspec.UNSET:
+        return Field(name=column.name, required=column.required, type=type_, doc=column.doc)
+    default = _default(type_, column.default)
+    return Field(
+        name=column.name,
+        required=column.required,
+        type=type_,
+        doc=column.doc,
+        initial_default=default,
+        write_default=default,
+    )
+
+
+def _default(type_: Type, value: JsonValue | msgspec.UnsetType) -> JsonValue:
+    return None if isinstance(value, msgspec.UnsetType) else canonical_default(type_, value)
+
+
+def _with_nested_fields(
+    columns: tuple[Field, ...],
+    entries: Sequence[NestedField],
+    renames: dict[FieldPath, str],
+    stated: set[FieldPath],
+) -> tuple[Field, ...]:
+    by_path = {parse_path(entry.path): entry for entry in entries}
+    for path, entry in by_path.items():
+        if entry.renamed_from is not None:
+            renames[path] = entry.renamed_from
+        if entry.default is not msgspec.UNSET:
+            stated.add(path)
+    touched = {path[0] for path in by_path}
+    return tuple(_amend(column, (column.name,), by_path) if column.name in touched else column for column in columns)
+
+
+def _amend(field: Field, path: FieldPath, entries: Mapping[FieldPath, NestedField]) -> Field:
+    if not isinstance(field.type, str):
+        children = tuple(_amend(child, (*path, child.name), entries) for child in fields_of(field.type))
+        field = msgspec.structs.replace(field, type=with_fields(field.type, children))
+    entry = entries.get(path)
+    if entry is None:
+        return field
+    if entry.doc is not None:
+        field = msgspec.structs.replace(field, doc=entry.doc)
+    if entry.default is not msgspec.UNSET:
+        default = _default(field.type, entry.default)
+        field = msgspec.structs.replace(field, initial_default=default, write_default=default)
+    return field
+
+
+def _paths(texts: Sequence[str] | None) -> tuple[FieldPath, ...] | None:
+    return None if texts is None else tuple(parse_path(text) for text in texts)
+
+
+def _partitioning(entries: Sequence[PartitionEntry] | None) -> tuple[DesiredPartitionField, ...] | None:
+    if entries is None:
+        return None
+    return tuple(
+        DesiredPartitionField(path=parse_path(e.column), transform=parse_transform(e.transform), name=e.name)
+        for e in entries
+    )
+
+
+def _sort_order(entries: Sequence[SortEntry] | None) -> tuple[DesiredSortField, ...] | None:
+    return None if entries is None else tuple(_sort_field(entry) for entry in entries)
+
+
+def _sort_field(entry: SortEntry) -> DesiredSortField:
+    by_direction = Nulls.FIRST if entry.direction == "asc" else Nulls.LAST
+    return DesiredSortField(
+        path=parse_path(entry.column),
+        transform=parse_transform(entry.transform),
+        direction=Direction(entry.direction),
+        nulls=Nulls(entry.nulls) if entry.nulls else by_direction,
+    )
+
+
+def _properties(spec: LakeTableSpec) -> dict[str, str]:
+    properties = dict(spec.properties or {})
+    if spec.comment is not None:
+        properties[COMMENT] = spec.comment
+    if spec.write_distribution is not None:
+        properties[DISTRIBUTION_MODE] = spec.write_distribution
+    return properties
+
+
+def _refs(spec: LakeTableSpec) -> tuple[DesiredRef, ...] | None:
+    if spec.tags is None and spec.branches is None:
+        return None
+    return (*map(_tag, spec.tags or ()), *map(_branch, spec.branches or ()))
+
+
+def _tag(tag: Tag) -> DesiredRef:
+    point = tag.snapshot
+    return DesiredRef(
+        name=tag.name,
+        kind=RefKind.TAG,
+        snapshot_id=point.id if point else None,
+        as_of_ms=parse_instant(point.as_of) if point and point.as_of else None,
+        track=tag.track,
+        schedule=tag.schedule,
+        max_ref_age_ms=_milliseconds(tag.retain),
+    )
+
+
+def _branch(branch: Branch) -> DesiredRef:
+    point = branch.snapshot
+    return DesiredRef(
+        name=branch.name,
+        kind=RefKind.BRANCH,
+        snapshot_id=point.id if point else None,
+        as_of_ms=parse_instant(point.as_of) if point and point.as_of else None,
+        max_ref_age_ms=_milliseconds(branch.retain),
+        max_snapshot_age_ms=_milliseconds(branch.max_snapshot_age),
+        min_snapshots_to_keep=branch.min_snapshots_to_keep,
+    )
+
+
+def _milliseconds(text: str | None) -> int | None:
+    return None if text is None else parse_duration(text)
+
+
+def _data_features(spec: LakeTableSpec) -> dict[str, str]:
+    """Name each declared part that needs a data job: its place → what it is and everything it says, as JSON."""
+    features: dict[str, str] = {}
+    for index, column in enumerate(spec.columns or ()):
+        if column.computed is not None:
+            features[_place("columns", index, "computed")] = _feature(f"computed column {column.name}", column.computed)
+        if column.type_change is not None:
+            features[_place("columns", index, "typeChange")] = _feature(
+                f"type change of {column.name}", column.type_change
+            )
+    for number, declared in enumerate(spec.indexes or ()):
+        features[_place("indexes", number)] = _feature(f"index {declared.name}", declared)
+    for number, constraint in enumerate(spec.constraints or ()):
+        features[_place("constraints", number)] = _feature(f"constraint {constraint.name}", constraint)
+    if spec.materialized_view is not None:
+        features["spec.materializedView"] = _feature("materialized view", spec.materialized_view)
+    if spec.rewrite_existing:
+        features["spec.rewriteExisting"] = "rewrite of existing files to the partition spec and sort order"
+    if spec.maintenance is not None:
+        features[MAINTENANCE_FEATURE] = _feature("maintenance", spec.maintenance)
+    return features
+
+
+def _place(*path: str | int) -> str:
+    return print_document_path(("spec", *path))
+
+
+def _feature(what: str, part: msgspec.Struct) -> str:
+    return f"{what}: {msgspec.json.encode(part, order='sorted').decode()}"
+
+
+def canonical_desired(desired: Desired) -> bytes:
+    """Return what the plan hash covers of a spec: deterministic JSON, blind to the order of maps and of refs.
+
+    Not covered, so that they void no approval: the approval itself, maintenance, and the owner (a CLI project and an
+    operator must agree on the hash).
+    """
+    plain = {name: getattr(desired, name) for name in desired.__struct_fields__}
+    for name in ("approval", "owner"):
+        del plain[name]
+    plain["data_features"] = {k: v for k, v in desired.data_features.items() if k != MAINTENANCE_FEATURE}
+    plain["column_renames"] = sorted((list(path), name) for path, name in desired.column_renames.items())
+    plain["defaults_stated"] = sorted(list(path) for path in desired.defaults_stated)
+    plain["computed"] = sorted(([*path], c.expression, c.on_change) for path, c in desired.computed.items())
+    plain["refs"] = None if desired.refs is None else sorted(desired.refs, key=lambda ref: (ref.kind, ref.name))
+    plain["suppressions"] = sorted(desired.suppressions, key=lambda s: (s.code, s.path or (), s.reason))
+    if desired.identifier_fields is not None:
+        plain["identifier_fields"] = sorted(desired.identifier_fields)
+    return msgspec.json.encode(plain, order="sorted")

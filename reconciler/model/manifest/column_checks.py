@@ -1,0 +1,260 @@
+"""Checks of columns and nested fields: names, types, renames, defaults; and how other checks look a column up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from reconciler.model.defaults import canonical_default
+from reconciler.model.faults import DocumentPath, Fault
+from reconciler.model.manifest.table import Column, LakeTableSpec
+from reconciler.model.primitives import minimum_format_version
+from reconciler.model.suggestions import did_you_mean
+from reconciler.model.type_strings import TypeTextError, parse_path, parse_type, print_path, quote_name
+from reconciler.model.types import FieldPath, ListType, MapType, StructType, Type, dotted, fields_of
+
+_COLUMNS = ("spec", "columns")
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A column or nested field a path leads to; `type` is None when its column's type could not be read."""
+
+    path: FieldPath
+    type: Type | None
+    is_required: bool = False
+    is_repeated: bool = False
+    is_in_map_key: bool = False
+
+
+class Columns:
+    """The manifest's columns, each type read once."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self.columns = columns
+        self.types: list[Type | None] = []
+        self.type_errors: list[tuple[int, TypeTextError]] = []
+        for index, column in enumerate(columns):
+            try:
+                self.types.append(parse_type(column.type))
+            except TypeTextError as error:
+                self.types.append(None)
+                self.type_errors.append((index, error))
+
+    def find(self, text: str, place: DocumentPath, faults: list[Fault]) -> Found | None:
+        """Look up a column path that stands at `place`; a path to nothing is a fault there."""
+        try:
+            path = parse_path(text)
+        except TypeTextError as error:
+            faults.append(Fault(place, error.message, error.hint))
+            return None
+        found, missing, siblings = self.walk(path)
+        if found is None:
+            shown = dotted(path)
+            message = f"there is no column '{shown}'" if missing == 0 else f"'{dotted(path[:missing])}' has no field"
+            message += f" '{path[missing]}'" if missing else ""
+            whole = ".".join(path)
+            if any(column.name == whole for column in self.columns) and len(path) > 1:
+                hint = f"Write the column's name in back-ticks: '{quote_name(whole)}'."
+            else:
+                near = did_you_mean(path[missing], siblings)
+                hint = near or f"There are: {', '.join(list(siblings)[:8])}{', …' if len(siblings) > 8 else ''}."
+                hint = hint if siblings else "It has no fields."
+            faults.append(Fault(place, message, hint))
+        return found
+
+    def walk(self, path: FieldPath) -> tuple[Found | None, int, Sequence[str]]:
+        """Follow a path; return what it leads to, or None with the failing depth and the names that are there."""
+        index = next((i for i, column in enumerate(self.columns) if column.name == path[0]), None)
+        if index is None:
+            return None, 0, [column.name for column in self.columns]
+        type_, required, repeated, in_key = self.types[index], self.columns[index].required, False, False
+        for depth, segment in enumerate(path[1:], start=1):
+            if type_ is None:
+                return Found(path, None), depth, ()
+            children = fields_of(type_)
+            child = next((field for field in children if field.name == segment), None)
+            if child is None:
+                return None, depth, [field.name for field in children]
+            repeated = repeated or isinstance(type_, ListType | MapType)
+            in_key = in_key or (isinstance(type_, MapType) and segment == "key")
+            required = required and child.required
+            type_ = child.type
+        found = Found(path, type_, is_required=required, is_repeated=repeated, is_in_map_key=in_key)
+        return found, len(path), ()
+
+
+def column_faults(spec: LakeTableSpec, columns: Columns, faults: list[Fault]) -> None:
+    """Check the list of columns."""
+    for index, error in columns.type_errors:
+        faults.append(Fault((*_COLUMNS, index, "type"), error.message, error.hint, offset=error.offset))
+    _check_duplicates(columns, faults)
+    renames: dict[str, tuple[str, DocumentPath]] = {}
+    version = spec.format_version
+    for index, (column, type_) in enumerate(zip(columns.columns, columns.types, strict=True)):
+        if not column.name.isprintable():
+            faults.append(Fault((*_COLUMNS, index, "name"), "the name holds a control character"))
+        if column.renamed_from is not None:
+            renames[column.name] = (column.renamed_from, (*_COLUMNS, index, "renamedFrom"))
+        if type_ is not None:
+            if not isinstance(type_, str):
+                _check_nested_names(type_, (column.name,), (*_COLUMNS, index, "type"), faults)
+            if version is not None:
+                _check_version(type_, version, (*_COLUMNS, index, "type"), faults)
+            if column.default is not msgspec.UNSET:
+                _check_default(type_, column.default, version, (*_COLUMNS, index, "default"), faults)
+        if column.computed is not None:
+            _check_computed(column, (*_COLUMNS, index), faults)
+    _check_renames(renames, faults)
+
+
+def _check_duplicates(columns: Columns, faults: list[Fault]) -> None:
+    if len({column.name.casefold() for column in columns.columns}) == len(columns.columns):
+        return
+    first: dict[str, tuple[int, str]] = {}
+    for index, column in enumerate(columns.columns):
+        known = first.setdefault(column.name.casefold(), (index, column.name))
+        if known[0] != index:
+            _refuse_duplicate(known[1], column.name, (*_COLUMNS, index, "name"), f"columns[{known[0]}]", faults)
+
+
+def _refuse_duplicate(first: str, second: str, place: DocumentPath, where: str, faults: list[Fault]) -> None:
+    if first == second:
+        faults.append(Fault(place, f"the column '{second}' is there already, as {where}", "Remove one of them."))
+    else:
+        message = f"'{second}' and '{first}' ({where}) differ only in case, and engines do not tell them apart"
+        faults.append(Fault(place, message, "Rename one of them."))
+
+
+def _check_nested_names(type_: Type, path: FieldPath, place: DocumentPath, faults: list[Fault]) -> None:
+    first: dict[str, tuple[int, str]] = {}
+    for index, field in enumerate(fields_of(type_)):
+        known = first.setdefault(field.name.casefold(), (index, field.name))
+        if known[0] != index:
+            _refuse_duplicate(known[1], field.name, place, f"in {dotted(path)}", faults)
+        if not field.name.isprintable():
+            faults.append(Fault(place, f"a field name in {dotted(path)} holds a control character"))
+        if not isinstance(field.type, str):
+            _check_nested_names(field.type, (*path, field.name), place, faults)
+
+
+def _check_version(type_: Type, version: int, place: DocumentPath, faults: list[Fault]) -> None:
+    least = minimum_format_version(type_)
+    if version < least:
+        newest = next((part for part in _primitives(type_) if minimum_format_version(part) == least), "this type")
+        message = f"'{newest}' needs format version {least}; formatVersion says {version}"
+        faults.append(Fault(place, message, f"Write formatVersion: {least}, or choose another type."))
+
+
+def _primitives(type_: Type) -> Iterable[str]:
+    if isinstance(type_, str):
+        yield type_
+    for field in fields_of(type_):
+        yield from _primitives(field.type)
+
+
+def _check_default(
+    type_: Type, value: str | int | float | bool | None, version: int | None, place: DocumentPath, faults: list[Fault]
+) -> None:
+    try:
+        canonical_default(type_, value)
+    except ValueError as error:
+        shown = f"'{value}'" if isinstance(value, str) else str(value).lower()
+        shape = type_ if isinstance(type_, str) else "a nested column"
+        faults.append(Fault(place, f"the default {shown} does not fit {shape}", _capitalised(str(error))))
+    if value is not None and version is not None and version < 3:
+        message = f"defaults need format version 3; formatVersion says {version}"
+        faults.append(Fault(place, message, "Write formatVersion: 3, or remove the default."))
+
+
+def _check_computed(column: Column, place: DocumentPath, faults: list[Fault]) -> None:
+    if column.default is not msgspec.UNSET:
+        message = "a computed column takes no default"
+        faults.append(Fault((*place, "default"), message, "Put coalesce(…) into its expression.", at_key=True))
+    if column.type_change is not None:
+        message = "a computed column is computed anew instead of converted"
+        faults.append(Fault((*place, "typeChange"), message, "Remove typeChange.", at_key=True))
+
+
+def _check_renames(renames: dict[str, tuple[str, DocumentPath]], faults: list[Fault]) -> None:
+    """Refuse a rename from itself, two columns from one, and cycles of any length (each reported once)."""
+    by_source: dict[str, str] = {}
+    reported: set[str] = set()
+    for name, (source, place) in renames.items():
+        if name == source:
+            faults.append(Fault(place, f"'{name}' has that name already", "Remove renamedFrom."))
+            continue
+        other = by_source.setdefault(source, name)
+        if other != name:
+            message = f"'{source}' cannot become both '{other}' and '{name}'"
+            faults.append(Fault(place, message, "Remove one renamedFrom."))
+        cycle = _cycle(name, renames)
+        if len(cycle) > 1 and name not in reported:
+            reported.update(cycle)
+            shown = " ← ".join((*cycle, name))
+            hint = "Rename in two steps, through a third name."
+            faults.append(Fault(place, f"the renames go round in a circle: {shown}", hint))
+
+
+def _cycle(start: str, renames: dict[str, tuple[str, DocumentPath]]) -> list[str]:
+    """Follow renamedFrom from `start`; return the names passed when it leads back, else nothing."""
+    chain, at = [start], renames[start][0]
+    while at in renames and at not in chain:
+        chain.append(at)
+        at = renames[at][0]
+    return chain if at == start else []
+
+
+def nested_field_faults(spec: LakeTableSpec, columns: Columns, faults: list[Fault]) -> None:
+    """Check nestedFields against the types of the columns."""
+    seen: dict[FieldPath, int] = {}
+    renames: dict[FieldPath, dict[str, tuple[str, DocumentPath]]] = {}
+    for index, entry in enumerate(spec.nested_fields or ()):
+        place: DocumentPath = ("spec", "nestedFields", index)
+        found = columns.find(entry.path, (*place, "path"), faults)
+        if found is None:
+            continue
+        path = found.path
+        if len(path) == 1:
+            hint = f"Say it in spec.columns, at '{path[0]}'."
+            faults.append(Fault((*place, "path"), f"'{entry.path}' is a column, not a field inside one", hint))
+            continue
+        if seen.setdefault(path, index) != index:
+            message = f"'{entry.path}' is there already, as nestedFields[{seen[path]}]"
+            faults.append(Fault((*place, "path"), message, "Remove one of them."))
+        _check_nested_entry(spec, columns, index, found, faults)
+        if entry.renamed_from is not None:
+            renames.setdefault(path[:-1], {})[path[-1]] = (entry.renamed_from, (*place, "renamedFrom"))
+    for group in renames.values():
+        _check_renames(group, faults)
+
+
+def _check_nested_entry(spec: LakeTableSpec, columns: Columns, index: int, found: Found, faults: list[Fault]) -> None:
+    entry = (spec.nested_fields or [])[index]
+    place: DocumentPath = ("spec", "nestedFields", index)
+    parent, _, _ = columns.walk(found.path[:-1])
+    in_struct = parent is not None and isinstance(parent.type, StructType)
+    if not in_struct and parent is not None and parent.type is not None:
+        message = f"'{entry.path}' is a list's or map's own part and has no name, doc or default of its own"
+        faults.append(Fault((*place, "path"), message, "Name a struct's field."))
+        return
+    if entry.renamed_from is not None:
+        if found.is_in_map_key:
+            message = "fields of a map's key cannot be renamed"
+            faults.append(Fault((*place, "renamedFrom"), message, "Iceberg does not let a map's key evolve.", True))
+        prefix = print_path(found.path[:-1]) + "."
+        if entry.renamed_from.startswith(prefix):
+            short = entry.renamed_from.removeprefix(prefix)
+            message = "renamedFrom takes the former name alone, without its parents"
+            faults.append(Fault((*place, "renamedFrom"), message, f"Write renamedFrom: {short}."))
+    if entry.doc is not None and parent is not None and isinstance(parent.type, StructType):
+        field = next((f for f in parent.type.fields if f.name == found.path[-1]), None)
+        if field is not None and field.doc is not None:
+            message = "the doc is said twice: the type string has a comment too"
+            faults.append(Fault((*place, "doc"), message, "Remove one of them.", at_key=True))
+    if entry.default is not msgspec.UNSET and found.type is not None:
+        _check_default(found.type, entry.default, spec.format_version, (*place, "default"), faults)
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,55 @@
+"""What all manifests share: the strict base model, metadata, references, reused field types."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from reconciler.model.quantities import DURATION_PATTERN, SIZE_PATTERN
+
+GROUP = "laketable.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+DEFAULT_NAMESPACE = "default"
+
+LABEL_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+NAMESPACE_PATTERN = r"^(\*|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)$"
+CODE_PATTERN = r"^LK[1-9][0-9]{2}$"
+HASH_PATTERN = r"^sha256:[0-9a-f]{64}$"
+UUID_PATTERN = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+CLOCK_PATTERN = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
+ZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9_+/-]*$"
+MEMORY_PATTERN = r"^[1-9][0-9]*(Mi|Gi|m|g)$"
+CONNECT_PATTERN = r"^sc://[^ ]+$"
+
+Duration = Annotated[str, Meta(pattern=DURATION_PATTERN, max_length=32)]
+Size = Annotated[str, Meta(pattern=SIZE_PATTERN, max_length=32)]
+Label = Annotated[str, Meta(pattern=LABEL_PATTERN)]
+Code = Annotated[str, Meta(pattern=CODE_PATTERN)]
+Text = Annotated[str, Meta(min_length=1, max_length=1024)]
+Name = Annotated[str, Meta(min_length=1, max_length=255)]
+FormatName = Literal["iceberg", "lance", "delta", "paimon"]
+ClassName = Literal["metadata-only", "audit", "rewrite", "destructive"]
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
+    """Strict: no unknown keys, no conversions, camelCase on the outside, immutable."""
+
+
+class Metadata(Model, frozen=True, kw_only=True):
+    """A resource's identity; what the API server adds is dropped before it gets here."""
+
+    name: Annotated[Label, Meta(description="The resource's name: lower-case letters, digits and '-', at most 63.")]
+    namespace: Annotated[Label, Meta(description="The Kubernetes namespace.")] = DEFAULT_NAMESPACE
+    uid: Annotated[str | None, Meta(description="Set by Kubernetes.")] = None
+    labels: Annotated[dict[str, str] | None, Meta(description="Labels for people and selectors.")] = None
+    annotations: Annotated[dict[str, str] | None, Meta(description="Annotations.")] = None
+
+
+class Reference(Model, frozen=True, kw_only=True):
+    """Another resource of a known kind."""
+
+    name: Annotated[Label, Meta(description="The resource's name.")]
+    namespace: Annotated[Label | None, Meta(description="Its namespace; by default this resource's own.")] = None

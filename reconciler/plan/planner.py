@@ -20,7 +20,7 @@ from reconciler.model.types import paths_by_id
 from reconciler.plan.dialect import Context, Dialect
 from reconciler.plan.findings import suppress
 from reconciler.plan.hashing import compared_properties, desired_hash, operation_id, past_hash, plan_hash
-from reconciler.plan.operations import Finding, Note, Operation, OperationClass, OperationKind, Plan
+from reconciler.plan.operations import Finding, Note, Operation, OperationClass, OperationKind, Plan, Severity
 from reconciler.plan.summaries import commit_summary
 from reconciler.plan.unsettled import data_feature_findings, problem_finding
 from reconciler.plan.upkeep import upkeep_operations
@@ -95,20 +95,30 @@ def plan_undo(
 
 
 def plan_offline(before: Desired, after: Desired, *, dialect: Dialect, now_ms: int) -> Plan:
-    """Plan from one version of a manifest to another, without a catalog: as if `before` were live, empty and ours."""
+    """Plan from one version of a manifest to another, without a catalog: as if `before` were live, with rows, and ours.
+
+    Tags and branches need snapshots, so they are left out. What only the rows decide is a warning here, and there is no
+    hash: nobody can approve a plan that was made against no table.
+    """
     created = bind(msgspec.structs.replace(before, renamed_from=None, refs=None), None, now_ms=now_ms).spec
     memory = bookkeeping.managed_after(before, created, bookkeeping.Bookkeeping(), now_ms=now_ms)
-    owned = msgspec.structs.replace(memory, owner=after.owner)
     last_id = max(paths_by_id(created.schema), default=0)
     current = Observed(
         spec=created,
-        version=TableVersion(uuid="", schema_id=0, spec_id=0, sort_order_id=0, last_field_id=last_id),
-        bookkeeping=bookkeeping.write(owned),
+        version=TableVersion(uuid="", schema_id=0, spec_id=0, sort_order_id=0, last_field_id=last_id, snapshot_id=0),
+        bookkeeping=bookkeeping.write(msgspec.structs.replace(memory, owner=after.owner)),
     )
-    without_refs = msgspec.structs.replace(after, refs=None)
-    binding = bind(without_refs, current, now_ms=now_ms)
-    changes = diff(current.spec, binding.spec)
-    return plan(without_refs, current, binding, changes, dialect=dialect, catalog="")
+    wanted = msgspec.structs.replace(after, refs=None)
+    binding = bind(wanted, current, now_ms=now_ms)
+    made = plan(wanted, current, binding, diff(current.spec, binding.spec), dialect=dialect, catalog="")
+    return msgspec.structs.replace(made, hash="", findings=tuple(map(_left_to_the_rows, made.findings)))
+
+
+def _left_to_the_rows(found: Finding) -> Finding:
+    if found.code not in ("LK204", "LK206"):
+        return found
+    hint = "The live table decides: plan against its catalog."
+    return msgspec.structs.replace(found, severity=Severity.WARNING, hint=hint)
 
 
 # ---------------------------------------------------------------- ownership

@@ -86,9 +86,10 @@ class RefJson(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class SnapshotHead(msgspec.Struct, frozen=True, rename="kebab"):
-    """A snapshot; its summary stays bytes until asked for."""
+    """A snapshot; its summary stays bytes until asked for. v1 tables may lack the manifest list."""
 
     snapshot_id: int
+    manifest_list: str = ""
     summary: msgspec.Raw = _ABSENT
 
     def summarise(self) -> Mapping[str, str]:
@@ -194,10 +195,15 @@ class TableMetadata(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def decompress(data: bytes) -> bytes:
+    """Return metadata as JSON: gzip is recognised by its first bytes, whatever the file is called."""
+    return zlib.decompress(data, wbits=31) if data[:2] == b"\x1f\x8b" else data
+
+
 def decode_metadata(data: bytes, *, where: str = "") -> TableMetadata:
-    """Decode a metadata file or the `metadata` object of a REST answer; gzip is recognised by its first bytes."""
+    """Decode a metadata file, gzip or not, or the `metadata` object of a REST answer."""
     try:
-        raw = _DECODE.decode(zlib.decompress(data, wbits=31) if data[:2] == b"\x1f\x8b" else data)
+        raw = _DECODE.decode(decompress(data))
     except (msgspec.DecodeError, zlib.error, UnicodeDecodeError) as e:
         raise InvalidTable(
             "Cannot read the table's metadata: it is not valid Iceberg JSON.",

@@ -1,0 +1,96 @@
+"""List a snapshot's live data files with their statistics, from manifests alone; no data file is opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reconciler.catalogs.backend import Loaded
+from reconciler.errors import InvalidTable, RefNotFound
+from reconciler.model.table import DataFile
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import ManifestEntry, ManifestFile
+    from pyiceberg.typedef import Record
+
+_PATH_FIELD_ID = 2147483546  # file_path in a position delete file (Iceberg spec, "Reserved Field IDs")
+
+
+def data_files(loaded: Loaded, io: FileIO, snapshot_id: int, where: str) -> tuple[DataFile, ...]:
+    """Read a snapshot's manifests."""
+    from pyiceberg.manifest import ManifestContent
+
+    data: list[ManifestEntry] = []
+    deletes: list[ManifestEntry] = []
+    for manifest in _manifests(loaded, io, snapshot_id, where):
+        entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
+        (data if manifest.content == ManifestContent.DATA else deletes).extend(entries)
+    applicable = _Deletes(loaded, deletes)
+    return tuple(_to_data_file(entry, has_deletes=applicable.touch(entry)) for entry in data)
+
+
+def _manifests(loaded: Loaded, io: FileIO, snapshot_id: int, where: str) -> list[ManifestFile]:
+    from pyiceberg.manifest import read_manifest_list
+
+    snapshot = next((s for s in loaded.metadata.snapshots if s.snapshot_id == snapshot_id), None)
+    if snapshot is None:
+        raise RefNotFound(f"There is no snapshot {snapshot_id}: it has expired.", where=where, hint="Plan again.")
+    if not snapshot.manifest_list:
+        raise InvalidTable(
+            f"Snapshot {snapshot_id} names no manifest list.", where=where, hint="Commit to the table once to make one."
+        )
+    return list(read_manifest_list(io.new_input(snapshot.manifest_list)))
+
+
+class _Deletes:
+    """Tells whether a delete file may apply to a data file; where the manifest leaves it open, it does."""
+
+    def __init__(self, loaded: Loaded, entries: list[ManifestEntry]) -> None:
+        from pyiceberg.manifest import DataFileContent
+
+        unpartitioned = {spec.spec_id for spec in loaded.metadata.specs if not spec.fields}
+        self._by_partition: dict[tuple[int, str], list[ManifestEntry]] = {}
+        self._everywhere: list[ManifestEntry] = []
+        self._equality = DataFileContent.EQUALITY_DELETES
+        for entry in entries:
+            file = entry.data_file
+            # An equality delete written unpartitioned applies to every partition.
+            if file.content == self._equality and file.spec_id in unpartitioned:
+                self._everywhere.append(entry)
+            else:
+                self._by_partition.setdefault(_partition(file.spec_id, file.partition), []).append(entry)
+
+    def touch(self, data: ManifestEntry) -> bool:
+        file = data.data_file
+        candidates = self._by_partition.get(_partition(file.spec_id, file.partition), [])
+        return any(self._applies(delete, data) for delete in (*candidates, *self._everywhere))
+
+    def _applies(self, delete: ManifestEntry, data: ManifestEntry) -> bool:
+        later, earlier = delete.sequence_number or 0, data.sequence_number or 0
+        if delete.data_file.content == self._equality:
+            return later > earlier
+        path = data.data_file.file_path.encode()
+        low = (delete.data_file.lower_bounds or {}).get(_PATH_FIELD_ID)
+        high = (delete.data_file.upper_bounds or {}).get(_PATH_FIELD_ID)
+        is_outside = low is not None and high is not None and not low <= path <= high
+        return later >= earlier and not is_outside
+
+
+def _partition(spec_id: int, partition: Record | None) -> tuple[int, str]:
+    return spec_id, repr(partition) if partition is not None and len(partition) else ""
+
+
+def _to_data_file(entry: ManifestEntry, *, has_deletes: bool) -> DataFile:
+    file = entry.data_file
+    return DataFile(
+        path=file.file_path,
+        size_bytes=file.file_size_in_bytes,
+        rows=file.record_count,
+        spec_id=file.spec_id,
+        has_deletes=has_deletes,
+        column_bytes=dict(file.column_sizes or {}),
+        value_counts=dict(file.value_counts or {}),
+        null_counts=dict(file.null_value_counts or {}),
+        lower_bounds=dict(file.lower_bounds or {}),
+        upper_bounds=dict(file.upper_bounds or {}),
+    )

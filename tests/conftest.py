@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.golden import Golden
+from tests.goldens import Golden
 from tests.rest_server import rest_server
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from reconciler.errors import InvalidInput
 from reconciler.plan.document import decode, encode, json_schema, schema_page
 from reconciler.plan.operations import Plan
 from tests.diff.tables import desired, field, spec, wanted
-from tests.golden import Golden
+from tests.goldens import Golden
 from tests.plan.planning import live, planned
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "plan.schema.json"

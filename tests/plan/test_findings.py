@@ -14,7 +14,7 @@ from reconciler.plan.findings import KINDS, REGISTRY, FindingKind, finding, find
 from reconciler.plan.operations import Finding, Severity
 from reconciler.plan.unsettled import problem_finding
 from tests.diff.tables import desired, wanted
-from tests.golden import Golden
+from tests.goldens import Golden
 
 DOCS = Path(__file__).parents[2] / "docs" / "findings"
 

@@ -10,7 +10,7 @@ from reconciler.model.types import Field
 from reconciler.plan.operations import Finding, Plan, Severity
 from reconciler.render.markdown import LIMIT, MARKER, render_comment
 from reconciler.render.report import Report
-from tests.golden import Golden
+from tests.goldens import Golden
 from tests.render import samples
 from tests.render.samples import DROP, HASH, WIDEN, decision, note, plan
 

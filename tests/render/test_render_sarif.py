@@ -9,7 +9,7 @@ import pytest
 from reconciler.plan.findings import finding
 from reconciler.plan.operations import Finding, Severity
 from reconciler.render.sarif import LocatedFinding, render_sarif
-from tests.golden import Golden
+from tests.goldens import Golden
 
 TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}
 LEVEL = {"enum": ["none", "note", "warning", "error"]}

@@ -13,7 +13,7 @@ from reconciler.render.status import (
     status_table,
     table,
 )
-from tests.golden import Golden
+from tests.goldens import Golden
 from tests.render import samples
 from tests.render.samples import decision, plan
 

@@ -11,7 +11,7 @@ from reconciler.plan.operations import Finding, Operation, OperationClass, Opera
 from reconciler.render.report import Report, Verdict
 from reconciler.render.safe import display_width
 from reconciler.render.text import render_plan, render_report, render_summary
-from tests.golden import Golden
+from tests.goldens import Golden
 from tests.render import samples
 from tests.render.samples import ADD, DROP, HASH, PROPERTY, RENAME, WIDEN, decision, note, plan
 

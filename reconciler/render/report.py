@@ -206,7 +206,7 @@ def next_steps(report: Report) -> list[Step]:
             return [
                 Step("Needs approval."),
                 *why,
-                Step(f"Next: laketable approve -f {file}, and commit it", is_command=True),
+                Step(f"Next: laketable approve -f {file}   # then commit the file", is_command=True),
                 Step(f"  or: laketable apply -f {file} --approve {clean(plan.hash)}", is_command=True),
             ]
         case Verdict.ALLOWED:

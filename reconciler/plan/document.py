@@ -1,7 +1,7 @@
 """Plans as a JSON document: versioned, fingerprinted, several tables at once; what CI reviews and `apply` takes back.
 
-The document holds plans only. A plan has no place for connection properties, credentials or other tables' properties,
-so a document cannot leak them.
+The document holds plans and the manifests they come from. Neither has a place for connection properties or
+credentials, so a document cannot leak them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,21 @@ VERSION = 1
 SCHEMA_ID = "https://laketable.dev/schemas/plan.schema.json"
 
 
+class PlannedTable(msgspec.Struct, frozen=True, kw_only=True):
+    """One plan with the manifest it comes from, as YAML text, and that manifest's file."""
+
+    plan: Plan
+    manifest: str = ""
+    source: str = ""
+
+
 class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Several plans; `fingerprint` is the sha256 of their JSON, so that a changed byte is noticed."""
 
     kind: Literal["LakeTablePlanDocument"] = "LakeTablePlanDocument"
     version: Literal[1] = 1
     fingerprint: str
-    plans: tuple[Plan, ...]
+    tables: tuple[PlannedTable, ...]
 
 
 class _Header(msgspec.Struct):
@@ -41,13 +49,13 @@ _HEADER = msgspec.json.Decoder(_Header)
 _DOCUMENT = msgspec.json.Decoder(PlanDocument)
 
 
-def encode(plans: Sequence[Plan]) -> bytes:
+def encode(tables: Sequence[PlannedTable]) -> bytes:
     """Print plans as one document: indented JSON, ending in a newline."""
-    document = PlanDocument(fingerprint=_fingerprint(plans), plans=tuple(plans))
+    document = PlanDocument(fingerprint=_fingerprint(tables), tables=tuple(tables))
     return msgspec.json.format(_ENCODER.encode(document), indent=2) + b"\n"
 
 
-def decode(content: bytes | str, *, where: str = "") -> tuple[Plan, ...]:
+def decode(content: bytes | str, *, where: str = "") -> tuple[PlannedTable, ...]:
     """Read a document back; raises InvalidInput for anything that `encode` of this version did not write."""
     again = "Make the plan anew with 'laketable plan --out'."
     try:
@@ -71,7 +79,7 @@ def decode(content: bytes | str, *, where: str = "") -> tuple[Plan, ...]:
         raise InvalidInput(
             "The plan document was changed after it was written: its fingerprint does not fit.", where=where, hint=again
         )
-    return document.plans
+    return document.tables
 
 
 def json_schema() -> dict[str, object]:
@@ -87,8 +95,8 @@ def schema_page() -> str:
 
 def _is_untouched(content: bytes | str, document: PlanDocument) -> bool:
     """Compare with what we would write: a value that decoding would overlook counts too, white space does not."""
-    return msgspec.json.decode(content) == msgspec.json.decode(encode(document.plans))
+    return bool(msgspec.json.decode(content) == msgspec.json.decode(encode(document.tables)))
 
 
-def _fingerprint(plans: Sequence[Plan]) -> str:
-    return "sha256:" + hashlib.sha256(_ENCODER.encode(tuple(plans))).hexdigest()
+def _fingerprint(tables: Sequence[PlannedTable]) -> str:
+    return "sha256:" + hashlib.sha256(_ENCODER.encode(tuple(tables))).hexdigest()

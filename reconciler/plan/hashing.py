@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from reconciler.diff.changes import AdoptTable, Change, CreateRef, SetRefRetention
 from reconciler.model.bookkeeping import managed_properties
+from reconciler.model.desired import canonical_desired
 from reconciler.model.table import Desired, Observed, Ref, TableSpec, TableVersion
-from reconciler.model.types import FieldPath
 from reconciler.plan.operations import Operation, OperationKind
-
-T = TypeVar("T")
 
 VERSION = 1
 PREFIX = "sha256:"
@@ -31,23 +28,6 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 def desired_hash(desired: Desired) -> str:
     """Hash what a manifest wants, without who wants it or approved it."""
     return _sha256(canonical_desired(desired))
-
-
-def canonical_desired(desired: Desired) -> bytes:
-    """Print what a manifest wants in one canonical form; who owns or approved it is not part of that."""
-    wanted = replace(desired, owner="", approval=None)
-    by_path = {
-        "column_renames": _pairs(wanted.column_renames),
-        "defaults_stated": sorted(wanted.defaults_stated),
-        "computed": _pairs(wanted.computed),
-    }
-    rest = {name: getattr(wanted, name) for name in wanted.__struct_fields__ if name not in by_path}
-    return _ENCODER.encode({**rest, **by_path})
-
-
-def _pairs(mapping: Mapping[FieldPath, T]) -> list[tuple[FieldPath, T]]:
-    """JSON has no tuple keys."""
-    return [(path, mapping[path]) for path in sorted(mapping)]
 
 
 def past_hash(past: TableSpec, head: int | None) -> str:

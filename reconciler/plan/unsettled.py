@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
 from reconciler.diff.problems import Problem, ProblemKind
+from reconciler.model.desired import MAINTENANCE_FEATURE
 from reconciler.model.table import Desired
 from reconciler.model.types import dotted
 from reconciler.plan.findings import finding
-from reconciler.plan.operations import Finding
+from reconciler.plan.operations import Finding, Severity
 
 # Code, message and hint per kind; {column} is table.path, {name} the path's last segment. No hint: the registry's fix.
 _TEXTS: dict[ProblemKind, tuple[str, str, str]] = {
@@ -79,10 +82,15 @@ def problem_finding(desired: Desired, problem: Problem) -> Finding:
 
 
 def data_feature_findings(desired: Desired) -> Iterator[Finding]:
-    """Refuse declared parts that need a data job: half of a manifest would be neither the old table nor the new."""
+    """Refuse declared parts that need a data job: half of a manifest would be neither the old table nor the new.
+
+    Maintenance is upkeep, so that a table may declare it before anything carries it out.
+    """
     for place, feature in desired.data_features.items():
-        message = f"{desired.ident.name}: {feature} need a data job, which this version does not run yet ({place})."
-        yield finding("LK208", message)
+        what = feature.partition(": ")[0]
+        message = f"{what} ({place}) needs a data job, which this version does not run yet."
+        found = finding("LK208", message[0].upper() + message[1:])
+        yield replace(found, severity=Severity.INFO) if place == MAINTENANCE_FEATURE else found
 
 
 def _when(milliseconds: str) -> str:

@@ -150,12 +150,21 @@ def test_plans_without_a_proof_let_rows_come_in() -> None:
 
 def test_parts_that_need_a_data_job_block_the_plan() -> None:
     manifest = desired(
-        wanted("id", "int"), wanted("cust_id"), data_features={"columns[1].computed": "computed columns"}
+        wanted("id", "int"),
+        wanted("cust_id"),
+        data_features={"spec.columns[1].computed": "computed column cust_id: x"},
     )
     made = planned(manifest, live(LIVE))
     assert blocking(made) == ["LK208"]
-    assert "computed columns need a data job, which this version does not run yet" in message(made, "LK208")
+    assert "Computed column cust_id (spec.columns[1].computed) needs a data job" in message(made, "LK208")
     assert not made.is_empty
+
+
+def test_declared_maintenance_is_upkeep_and_blocks_nothing() -> None:
+    manifest = desired(wanted("id", "int"), wanted("cust_id"), data_features={"spec.maintenance": "maintenance: {}"})
+    made = planned(manifest, live(LIVE))
+    assert codes(made) == ["LK208"]
+    assert made.is_empty
 
 
 def test_a_suspected_rename_blocks_until_it_is_suppressed_and_stays_destructive() -> None:

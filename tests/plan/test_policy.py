@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from reconciler.diff.changes import DropColumn, SetProperty
+from reconciler.model.documents import load_documents
+from reconciler.model.manifest import LakePolicy
 from reconciler.model.table import TableIdent
 from reconciler.plan.findings import finding
 from reconciler.plan.operations import (
@@ -16,7 +20,16 @@ from reconciler.plan.operations import (
     Plan,
     Severity,
 )
-from reconciler.plan.policy import OPERATOR_DEFAULT, Decision, Outcome, Policy, Rule, approves, judge
+from reconciler.plan.policy import (
+    OPERATOR_DEFAULT,
+    Decision,
+    Outcome,
+    Policy,
+    Rule,
+    approves,
+    judge,
+    policy_from_manifest,
+)
 from reconciler.plan.windows import Window, is_open, next_opening
 
 HASH = "sha256:" + "9f3c1ab2d4e5" + "0" * 52
@@ -56,7 +69,13 @@ def plan(
 EMPTY = Plan(table=TableIdent(("sales",), "orders"), owner="cli/demo", catalog="lake", base=None)
 
 
-def judged(made: Plan, *policies: Policy, approvals: tuple[str, ...] = (), auto: bool = False, now: int = 0) -> Decision:
+def policy(**stated: object) -> Policy:
+    return Policy(name="p", **stated)  # type: ignore[arg-type]
+
+
+def judged(
+    made: Plan, *policies: Policy, approvals: tuple[str, ...] = (), auto: bool = False, now: int = 0
+) -> Decision:
     return judge(made, policies, approvals=frozenset(approvals), auto_approve=auto, now_ms=now)
 
 
@@ -129,58 +148,57 @@ def test_blocking_findings_are_the_reasons() -> None:
 
 
 def test_a_blocked_plan_without_operations_is_denied_too() -> None:
-    blocked = Plan(
-        table=EMPTY.table, owner="o", catalog="c", base=None, findings=(finding("LK106", "Which one?"),)
-    )
+    blocked = Plan(table=EMPTY.table, owner="o", catalog="c", base=None, findings=(finding("LK106", "Which one?"),))
     assert judged(blocked, auto=True).outcome is DENY
 
 
 @pytest.mark.parametrize(
-    ("policy", "made", "outcome"),
+    ("rules", "made", "outcome"),
     [
-        pytest.param(Policy(name="p", deny=Rule(classes=frozenset({DESTRUCTIVE}))), plan(DESTRUCTIVE), DENY, id="class"),
-        pytest.param(Policy(name="p", deny=Rule(classes=frozenset({DESTRUCTIVE}))), plan(REWRITE), ALLOW, id="other class"),
-        pytest.param(Policy(name="p", deny=Rule(changes=frozenset({"drop-column"}))), plan(DESTRUCTIVE), DENY, id="change"),
-        pytest.param(Policy(name="p", deny=Rule(breaking=True)), plan(breaking=True), DENY, id="breaking"),
+        pytest.param(policy(deny=Rule(classes=frozenset({DESTRUCTIVE}))), plan(DESTRUCTIVE), DENY, id="class"),
+        pytest.param(policy(deny=Rule(classes=frozenset({DESTRUCTIVE}))), plan(REWRITE), ALLOW, id="other class"),
+        pytest.param(policy(deny=Rule(changes=frozenset({"drop-column"}))), plan(DESTRUCTIVE), DENY, id="change"),
+        pytest.param(policy(deny=Rule(breaking=True)), plan(breaking=True), DENY, id="breaking"),
         pytest.param(
-            Policy(name="p", deny=Rule(findings=frozenset({"LK401"}))),
+            policy(deny=Rule(findings=frozenset({"LK401"}))),
             plan(findings=(finding("LK401", "x"),)),
             DENY,
             id="finding",
         ),
-        pytest.param(Policy(name="p", protected_names=("sales.*",)), plan(DESTRUCTIVE), DENY, id="protected"),
-        pytest.param(Policy(name="p", protected_names=("gold.*",)), plan(DESTRUCTIVE), ALLOW, id="other name"),
-        pytest.param(Policy(name="p", protected_names=("sales.*",)), plan(META), ALLOW, id="protected, harmless"),
+        pytest.param(policy(protected_names=("sales.*",)), plan(DESTRUCTIVE), DENY, id="protected"),
+        pytest.param(policy(protected_names=("gold.*",)), plan(DESTRUCTIVE), ALLOW, id="other name"),
+        pytest.param(policy(protected_names=("sales.*",)), plan(META), ALLOW, id="protected, harmless"),
     ],
 )
-def test_a_denial_beats_every_approval(policy: Policy, made: Plan, outcome: Outcome) -> None:
-    assert judged(made, policy, approvals=(HASH,), auto=True).outcome is outcome
-    assert judged(made, Policy(name="lax"), policy, approvals=(HASH,), auto=True).outcome is outcome
+def test_a_denial_beats_every_approval(rules: Policy, made: Plan, outcome: Outcome) -> None:
+    assert judged(made, rules, approvals=(HASH,), auto=True).outcome is outcome
+    assert judged(made, Policy(name="lax"), rules, approvals=(HASH,), auto=True).outcome is outcome
 
 
 GIB = 2**30
 
 
 @pytest.mark.parametrize(
-    ("policy", "made", "auto"),
+    ("rules", "made", "auto"),
     [
-        pytest.param(Policy(name="p", auto_approve=frozenset({META})), plan(REWRITE), ASK, id="class not listed"),
-        pytest.param(Policy(name="p", auto_approve=frozenset({META, REWRITE})), plan(REWRITE), ALLOW, id="listed"),
-        pytest.param(Policy(name="p", auto_approve=frozenset(OperationClass)), plan(DESTRUCTIVE), ASK, id="never these"),
-        pytest.param(Policy(name="p", auto_approve=frozenset()), plan(META), ASK, id="nothing"),
-        pytest.param(Policy(name="p", require_approval=Rule(breaking=True)), plan(breaking=True), ASK, id="required"),
+        pytest.param(policy(auto_approve=frozenset({META})), plan(REWRITE), ASK, id="class not listed"),
+        pytest.param(policy(auto_approve=frozenset({META, REWRITE})), plan(REWRITE), ALLOW, id="listed"),
+        pytest.param(policy(auto_approve=frozenset(OperationClass)), plan(DESTRUCTIVE), ASK, id="never these"),
+        pytest.param(policy(auto_approve=frozenset()), plan(META), ASK, id="nothing"),
+        pytest.param(policy(require_approval=Rule(breaking=True)), plan(breaking=True), ASK, id="required"),
+        pytest.param(policy(max_rewrite_bytes=GIB), plan(REWRITE, cost=Cost(bytes_rewritten=2 * GIB)), ASK, id="bytes"),
         pytest.param(
-            Policy(name="p", max_rewrite_bytes=GIB), plan(REWRITE, cost=Cost(bytes_rewritten=2 * GIB)), ASK, id="bytes"
+            policy(max_rewrite_bytes=GIB),
+            plan(REWRITE, cost=Cost(bytes_rewritten=GIB)),
+            ALLOW,
+            id="in budget",
         ),
-        pytest.param(
-            Policy(name="p", max_rewrite_bytes=GIB), plan(REWRITE, cost=Cost(bytes_rewritten=GIB)), ALLOW, id="in budget"
-        ),
-        pytest.param(Policy(name="p", max_rewrite_files=1), plan(REWRITE, cost=Cost(files_rewritten=2)), ASK, id="files"),
+        pytest.param(policy(max_rewrite_files=1), plan(REWRITE, cost=Cost(files_rewritten=2)), ASK, id="files"),
     ],
 )
-def test_a_policy_limits_what_auto_approve_covers(policy: Policy, made: Plan, auto: Outcome) -> None:
-    assert judged(made, policy, auto=True).outcome is auto
-    assert judged(made, policy, approvals=(HASH,)).outcome is ALLOW
+def test_a_policy_limits_what_auto_approve_covers(rules: Policy, made: Plan, auto: Outcome) -> None:
+    assert judged(made, rules, auto=True).outcome is auto
+    assert judged(made, rules, approvals=(HASH,)).outcome is ALLOW
 
 
 def test_the_strictest_policy_wins() -> None:
@@ -241,15 +259,60 @@ def test_windows(window: Window, moment: str, open_: bool) -> None:
 
 
 def test_outside_its_windows_a_policy_holds_back_all_but_metadata() -> None:
-    policy = Policy(name="p", windows=(NIGHTS,))
+    nights = policy(windows=(NIGHTS,))
     sunday = at("2027-01-17T12:00:00+00:00")
-    decision = judged(plan(REWRITE), policy, approvals=(HASH,), now=sunday)
+    decision = judged(plan(REWRITE), nights, approvals=(HASH,), now=sunday)
     assert decision.outcome is DENY
     assert "2027-01-22T22:00+00:00" in decision.reasons[0]
-    assert judged(plan(META), policy, approvals=(HASH,), now=sunday).outcome is ALLOW
-    assert judged(plan(REWRITE), policy, approvals=(HASH,), now=at("2027-01-16T23:00:00+00:00")).outcome is ALLOW
+    assert judged(plan(META), nights, approvals=(HASH,), now=sunday).outcome is ALLOW
+    assert judged(plan(REWRITE), nights, approvals=(HASH,), now=at("2027-01-16T23:00:00+00:00")).outcome is ALLOW
 
 
 def test_the_next_opening_is_found_a_week_ahead() -> None:
     assert next_opening((NIGHTS,), at("2027-01-16T22:00:00+00:00")) == "2027-01-22T22:00+00:00"
     assert is_open((), 0)
+
+
+# ---------------------------------------------------------------- from the manifest
+
+MANIFEST = """
+apiVersion: laketable.dev/v1alpha1
+kind: LakePolicy
+metadata: {name: gold, namespace: finance}
+spec:
+  autoApprove: [metadata-only]
+  deny: {classes: [destructive], changes: [rename-table], findings: [LK403], breaking: true, reason: Ask finance.}
+  requireApproval: {changes: [set-property]}
+  budgets: {maxRewriteBytes: 100Gi, maxRewriteFiles: 50}
+  windows: [{days: [Sat], start: "22:00", end: "06:00", timeZone: Europe/Prague}]
+  severities: {LK601: error}
+  protectedNames: ["finance.*"]
+"""
+
+
+def test_a_manifest_becomes_a_policy() -> None:
+    (document,) = load_documents(MANIFEST, "policy.yaml")
+    assert isinstance(document.manifest, LakePolicy)
+    assert policy_from_manifest(document.manifest) == Policy(
+        name="gold",
+        auto_approve=frozenset({META}),
+        deny=Rule(
+            classes=frozenset({DESTRUCTIVE}),
+            changes=frozenset({"rename-table"}),
+            findings=frozenset({"LK403"}),
+            breaking=True,
+            reason="Ask finance.",
+        ),
+        require_approval=Rule(changes=frozenset({"set-property"})),
+        max_rewrite_bytes=100 * GIB,
+        max_rewrite_files=50,
+        windows=(Window(days=frozenset({5}), start=22 * 60, end=6 * 60, time_zone="Europe/Prague"),),
+        severities={"LK601": Severity.ERROR},
+        protected_names=("finance.*",),
+    )
+
+
+def test_an_empty_manifest_is_a_policy_without_a_say() -> None:
+    (document,) = load_documents(re.sub(r"spec:.*", "spec: {}\n", MANIFEST, flags=re.DOTALL), "policy.yaml")
+    assert isinstance(document.manifest, LakePolicy)
+    assert policy_from_manifest(document.manifest) == Policy(name="gold")

@@ -126,6 +126,7 @@ class SparkExecutor:
         target = apply(None, changes)
         schema = self._iceberg.SchemaParser.fromJson(as_json.schema_json(target))
         builder = self._catalog.buildTable(self._identifier(table), schema)
+        builder.withProperty("format-version", str(target.format_version))
         if target.location is not None:
             builder.withLocation(target.location)
         # The transaction only lends its operations and the location that the catalog chose: what is committed is
@@ -316,6 +317,7 @@ def _check(table: TableIdent, base: TableVersion, live: TableVersion, *, guard_s
         "schema": (base.schema_id, live.schema_id),
         "partition spec": (base.spec_id, live.spec_id),
         "sort order": (base.sort_order_id, live.sort_order_id),
+        "last field id": (base.last_field_id, live.last_field_id),
     }
     if guard_snapshot:
         pairs["snapshot"] = (base.snapshot_id, live.snapshot_id)

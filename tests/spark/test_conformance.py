@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+from reconciler.catalogs.connection import CatalogSettings
+from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.ports import MetadataExecutor
 from tests.suites.cells import CELLS, Cell
 from tests.suites.conformance import Workshop, changes_of, check_equal, check_refused
 
 pytestmark = pytest.mark.spark
-EXECUTORS = ("spark",)
+EXECUTORS = ("catalog", "spark")
 LAKES = ("embedded", "rest")
 
 
@@ -20,7 +22,9 @@ def workshop(spark: SparkSession, lakes: dict[str, dict[str, str]]) -> Workshop:
 
 
 def executor_of(workshop: Workshop, name: str, lake: str) -> MetadataExecutor:
-    return workshop.spark_executors[lake]
+    if name == "spark":
+        return workshop.spark_executors[lake]
+    return IcebergCatalog(CatalogSettings(name=lake, properties=workshop.lakes[lake], origin="test"))
 
 
 @pytest.mark.parametrize("lake", LAKES)

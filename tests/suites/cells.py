@@ -48,7 +48,6 @@ from reconciler.model.types import Field, FieldPath, JsonValue, ListType, MapTyp
 Changes = tuple[Change, ...]
 Row = Mapping[str, Any]
 EMBEDDED_V3 = frozenset({("catalog", "embedded")})
-CATALOG = frozenset({("catalog", "embedded"), ("catalog", "rest")})
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
@@ -386,7 +385,7 @@ V3 = (
         changes=(widen(("day",), 6, "date", "timestamp"),),
         refused=EMBEDDED_V3,
     ),
-    Cell(name="v3-variant", version=3, changes=(add((), field(-1, "v", "variant"), "at"),), refused=CATALOG),
+    Cell(name="v3-variant", version=3, changes=(add((), field(-1, "v", "variant"), "at"),), refused=EMBEDDED_V3),
     Cell(
         name="upgrade-with-default",
         changes=(

@@ -60,8 +60,12 @@ class Workshop:
         executor = self.spark_executors[lake]
         executor.apply(ident, None, (CreateTable(spec=base_spec(ident, cell)),))
         table = executor._catalog.loadTable(executor._identifier(ident))
-        for file in self._files:
-            table.newFastAppend().appendFile(file).commit()
+        first, second = self._files
+        append = table.newFastAppend().appendFile(first)
+        if callable(cell.changes):  # it speaks of snapshots, and may need one that is not main's head
+            append.commit()
+            append = table.newFastAppend()
+        append.appendFile(second).commit()
         commit = self.read(ident, lake)
         if cell.name not in WITH_REFS:
             return commit
@@ -76,6 +80,16 @@ class Workshop:
         """Ask the catalog where the metadata file is, and read that file."""
         metadata = self.spark_executors[lake]._operations(ident).current()
         return read_metadata(metadata.metadataFileLocation(), ident)
+
+    def read_by(self, executor: SparkExecutor, ident: TableIdent) -> Any:
+        """Load a table as the executor does, errors translated."""
+        with executor._translated(ident):
+            return executor._operations(ident)
+
+    def append(self, ident: TableIdent, lake: str) -> None:
+        """Commit rows, as another writer would."""
+        executor = self.spark_executors[lake]
+        executor._catalog.loadTable(executor._identifier(ident)).newFastAppend().appendFile(self._files[0]).commit()
 
     def rows_by_spark(self, ident: TableIdent, lake: str) -> list[Row]:
         """Read the row with id 1."""

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from reconciler.errors import InvalidInput
-from reconciler.plan.document import decode, encode, json_schema, schema_page
-from reconciler.plan.operations import Plan
+from reconciler.plan.document import PlannedTable, decode, encode, json_schema, schema_page
 from tests.diff.tables import desired, field, spec, wanted
 from tests.goldens import Golden
 from tests.plan.planning import live, planned
@@ -20,14 +19,18 @@ SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "plan.schema.json"
 ORDERS = spec(field(1, "id", "int"), field(2, "cust_id"), properties={"write.format.default": "parquet"})
 
 
-def plans() -> tuple[Plan, ...]:
+def plans() -> tuple[PlannedTable, ...]:
     manifest = desired(
         wanted("id", "long"),
         wanted("customer_ref"),
         column_renames={("customer_ref",): "cust_id"},
         properties={"comment": "line one"},
     )
-    return planned(manifest, live(ORDERS)), planned(desired(wanted("id", "int"), wanted("x")), None)
+    created = planned(desired(wanted("id", "int"), wanted("x")), None)
+    return (
+        PlannedTable(plan=planned(manifest, live(ORDERS)), manifest="kind: LakeTable\n", source="orders.yaml"),
+        PlannedTable(plan=created),
+    )
 
 
 def test_round_trip() -> None:
@@ -53,6 +56,7 @@ def test_published_schema_is_current(golden: Golden) -> None:
     ("before", "after"),
     [
         pytest.param(b'"line one"', b'"line two"', id="a value"),
+        pytest.param(b'"kind: LakeTable', b'"kind: lakeTable', id="the manifest"),
         pytest.param(b'"breaking": true', b'"breaking": false', id="a flag"),
         pytest.param(b'"fingerprint": "sha256:', b'"fingerprint": "sha256:0', id="the fingerprint"),
         pytest.param(b'"owner": ', b'"approved": true, "owner": ', id="a field nobody knows"),
@@ -104,5 +108,5 @@ def test_a_document_holds_no_other_property_of_the_table() -> None:
     secretive = spec(field(1, "id", "int"), properties={"s3.secret-access-key": canary, "note": canary})
     made = planned(desired(wanted("id", "long"), properties={"comment": "x"}), live(secretive))
     assert made.operations
-    assert canary.encode() not in encode([made])
-    assert b"comment" in encode([made])  # the property that the plan is about is there
+    assert canary.encode() not in encode([PlannedTable(plan=made)])
+    assert b"comment" in encode([PlannedTable(plan=made)])  # the property that the plan is about is there

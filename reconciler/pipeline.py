@@ -34,7 +34,7 @@ from reconciler.model.table import DataFile, Desired, Observed, TableIdent, Tabl
 from reconciler.model.types import StructType
 from reconciler.plan.events import Committed, Dropped, Event, Failed, Refused, Renamed, Replayed, Skipped, Started
 from reconciler.plan.operations import Operation, OperationKind, Plan
-from reconciler.plan.planner import plan, plan_drop, plan_undo
+from reconciler.plan.planner import plan, plan_drop, plan_offline, plan_undo
 from reconciler.plan.policy import Decision, Outcome, Policy, judge
 from reconciler.plan.proofs import needs_data_files
 from reconciler.ports import CatalogProvider, MetadataExecutor
@@ -68,9 +68,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What one request comes to: a plan with its decision, or the error that kept it from one."""
+    """What one request comes to: a plan with its decision, or the error that kept it from one.
 
-    request: Request
+    `request` None: nothing live was asked (specs compared offline, or no catalog could be found).
+    """
+
+    table: TableIdent
+    source: str = ""
+    request: Request | None = None
     current: Observed | None = None
     plan: Plan | None = None
     decision: Decision | None = None
@@ -114,12 +119,27 @@ def observe(catalog: CatalogProvider, desired: Sequence[Desired]) -> dict[TableI
 def propose(request: Request, seen: Observed | LakeError | None, approval: Approval, *, now_ms: int) -> Proposal:
     """Bind, diff, plan and judge one observed table."""
     if isinstance(seen, LakeError):
-        return Proposal(request, error=seen)
+        return _proposal(request, error=seen)
     try:
         made = make_plan(request, seen, now_ms=now_ms, take_ownership=approval.take_ownership)
     except LakeError as error:
-        return Proposal(request, current=seen, error=error)
-    return judged(Proposal(request, current=seen, plan=made), approval, now_ms=now_ms)
+        return _proposal(request, current=seen, error=error)
+    return judged(_proposal(request, current=seen, plan=made), approval, now_ms=now_ms)
+
+
+def _proposal(
+    request: Request, *, current: Observed | None = None, plan: Plan | None = None, error: LakeError | None = None
+) -> Proposal:
+    return Proposal(request.desired.ident, request.source, request, current, plan, error=error)
+
+
+def propose_offline(before: Desired | None, after: Desired, *, source: str, now_ms: int) -> Proposal:
+    """Compare two versions of a manifest without a catalog; `before` None: the manifest is new."""
+    try:
+        made = plan_offline(before, after, dialect=dialect_for(after.format), now_ms=now_ms)
+    except LakeError as error:
+        return Proposal(after.ident, source, error=error)
+    return Proposal(after.ident, source, plan=made)
 
 
 def make_plan(request: Request, current: Observed | None, *, now_ms: int, take_ownership: bool = False) -> Plan:
@@ -163,7 +183,7 @@ def propose_undo(request: Request, current: Observed, approval: Approval, *, now
             dialect=dialect,
             files=_data_files(request.catalog, current, diff(current.spec, past)),
         )
-    return judged(Proposal(request, current=current, plan=made), approval, now_ms=now_ms)
+    return judged(_proposal(request, current=current, plan=made), approval, now_ms=now_ms)
 
 
 def _past_properties(current: Observed, last: bookkeeping.HistoryRecord) -> dict[str, str]:
@@ -178,7 +198,7 @@ def _past_properties(current: Observed, last: bookkeeping.HistoryRecord) -> dict
 
 def judged(proposal: Proposal, approval: Approval, *, now_ms: int) -> Proposal:
     """Judge a proposal's plan by its policies, the caller's approval and the one committed in the spec."""
-    if proposal.plan is None:
+    if proposal.plan is None or proposal.request is None:
         return proposal
     committed = proposal.request.desired.approval
     hashes = approval.hashes | ({committed} if committed else set())
@@ -230,11 +250,10 @@ def require_same(made: Plan, reviewed_hash: str) -> None:
         )
 
 
-
 def execute(proposal: Proposal, execution: Execution) -> Iterator[Event]:
     """Carry out one proposal and tell what happened; errors become the last event, never an exception."""
-    made, decision, table = proposal.plan, proposal.decision, proposal.request.desired.ident
-    if made is None or decision is None:
+    made, decision, table, request = proposal.plan, proposal.decision, proposal.table, proposal.request
+    if made is None or decision is None or request is None:
         error = proposal.error or LakeError("There is no plan to carry out.")
         yield failure(table, error)
         return
@@ -247,7 +266,7 @@ def execute(proposal: Proposal, execution: Execution) -> Iterator[Event]:
     else:
         yield Started(table=table, plan=made.hash, operations=len(operations))
         try:
-            yield from _carry_out(proposal, made, operations, execution)
+            yield from _carry_out(request, proposal.current, made, operations, execution)
         except LakeError as error:
             yield failure(table, error)
 
@@ -264,9 +283,9 @@ def failure(table: TableIdent, error: LakeError) -> Event:
 
 
 def _carry_out(
-    proposal: Proposal, made: Plan, operations: Sequence[Operation], execution: Execution
+    request: Request, current: Observed | None, made: Plan, operations: Sequence[Operation], execution: Execution
 ) -> Iterator[Event]:
-    catalog = proposal.request.catalog
+    catalog = request.catalog
     for operation in operations:
         if operation.kind is OperationKind.DROP_TABLE:
             uuid = made.base.uuid if made.base else ""
@@ -277,7 +296,7 @@ def _carry_out(
             if isinstance(change, RenameTable):
                 _rename(catalog, change, made.base)
                 yield Renamed(table=change.after, before=change.before)
-    yield _commit(proposal, made, operations, execution)
+    yield _commit(request, current, made, operations, execution)
 
 
 def _rename(catalog: CatalogProvider, change: RenameTable, base: TableVersion | None) -> None:
@@ -289,11 +308,13 @@ def _rename(catalog: CatalogProvider, change: RenameTable, base: TableVersion | 
     catalog.rename_table(change.before, change.after)
 
 
-def _commit(proposal: Proposal, made: Plan, operations: Sequence[Operation], execution: Execution) -> Event:
+def _commit(
+    request: Request, current: Observed | None, made: Plan, operations: Sequence[Operation], execution: Execution
+) -> Event:
     """Make every metadata change and the bookkeeping real in one commit."""
     changes = tuple(c for o in operations for c in o.changes if not isinstance(c, AdoptTable | RenameTable))
-    batch = (*changes, *_bookkeeping(proposal, made, changes, execution))
-    executor = _choose_executor(proposal, batch, execution)
+    batch = (*changes, *_bookkeeping(request, current, changes, made.hash, execution))
+    executor = _choose_executor(request, current, batch, execution)
     outcome = executor.apply(made.table, made.base, batch, guard_snapshot=made.guards_snapshot)
     if outcome.replayed:
         return Replayed(table=made.table, plan=made.hash, version=outcome.version)
@@ -307,32 +328,35 @@ def _commit(proposal: Proposal, made: Plan, operations: Sequence[Operation], exe
     )
 
 
-def _choose_executor(proposal: Proposal, changes: Sequence[Change], execution: Execution) -> MetadataExecutor:
+def _choose_executor(
+    request: Request, current: Observed | None, changes: Sequence[Change], execution: Execution
+) -> MetadataExecutor:
     """Take the named engine, or with `auto` the first that can: the catalog before Spark, which needs a JVM."""
     refusals = []
     for name in ("catalog", "spark") if execution.engine == "auto" else (execution.engine,):
-        candidate = execution.executor(name, proposal.request)
-        refusal = next((r for change in changes if (r := candidate.refusal(change, proposal.current))), None)
+        candidate = execution.executor(name, request)
+        refusal = next((r for change in changes if (r := candidate.refusal(change, current))), None)
         if refusal is None:
             return candidate
         refusals.append(refusal)
     raise Unsupported(" ".join(dict.fromkeys(refusals)), hint="The table is untouched.")
 
 
-def _bookkeeping(proposal: Proposal, made: Plan, changes: Sequence[Change], execution: Execution) -> Iterator[Change]:
+def _bookkeeping(
+    request: Request, current: Observed | None, changes: Sequence[Change], plan_hash: str, execution: Execution
+) -> Iterator[Change]:
     """Yield the `laketable.*` properties that ride in the same commit: owner, managed parts, history."""
-    current = proposal.current
     before = dict(current.bookkeeping) if current else {}
     known = bookkeeping.read(before)
     target = apply(
         current.spec if current else None, changes, last_field_id=current.version.last_field_id if current else None
     )
-    if proposal.request.is_undo and current:
+    if request.is_undo and current:
         managed = bookkeeping.restored(known, target, current.spec)
     else:
-        managed = bookkeeping.managed_after(proposal.request.desired, target, known, now_ms=execution.now_ms)
-    history = bookkeeping.append_history(known.history, _record(current, changes, made.hash, execution))
-    after = bookkeeping.write(msgspec.structs.replace(managed, history=history))
+        managed = bookkeeping.managed_after(request.desired, target, known, now_ms=execution.now_ms)
+    record = _record(current, changes, plan_hash, execution)
+    after = bookkeeping.write(bookkeeping.append_history(managed, record))
     for key, value in after.items():
         if before.get(key) != value:
             yield SetProperty(key=key, before=before.get(key), after=value)

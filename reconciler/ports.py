@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from reconciler.diff.changes import Change
+from reconciler.errors import LakeError
 from reconciler.model.table import DataFile, Observed, Statistics, TableIdent, TableSpec, TableVersion
 from reconciler.plan.operations import Fidelity
 
@@ -87,7 +88,7 @@ class CatalogProvider(MetadataExecutor, Protocol):
         """Observe one table; idempotent, one metadata read. Raises TableNotFound."""
         ...
 
-    def get_table_specs(self, tables: Iterable[TableIdent]) -> Iterator[tuple[TableIdent, Observed | Exception]]:
+    def get_table_specs(self, tables: Iterable[TableIdent]) -> Iterator[tuple[TableIdent, Observed | LakeError]]:
         """Observe many tables as cheaply as the catalog allows; a failure is that table's value."""
         ...
 

@@ -16,6 +16,7 @@ from reconciler.errors import ExitCode, PlanStale
 from reconciler.pipeline import Approval, Execution, Proposal, execute, failure, judged
 from reconciler.plan.events import Event, Failed, Refused
 from reconciler.plan.operations import OperationClass
+from reconciler.plan.policy import approves
 from reconciler.render.events import render_event, render_event_json
 from reconciler.render.report import short_hash
 from reconciler.render.text import render_report, render_summary
@@ -79,6 +80,7 @@ class TextShow:
     """Plans and outcomes for people."""
 
     def proposals(self, proposals: Sequence[Proposal]) -> None:
+        """Show the plans that do something, and of several tables the summary."""
         reports = [report(p) for p in proposals if p.plan is None or p.plan.operations or p.plan.is_blocked]
         for shown in reports:
             say(render_report(shown, width=width(), color=wants_color()))
@@ -86,6 +88,7 @@ class TextShow:
             say(render_summary([report(p) for p in proposals], width=width(), color=wants_color()))
 
     def event(self, event: Event) -> None:
+        """Show an outcome; what went wrong goes to stderr."""
         line = render_event(event, color=wants_color())
         (note if isinstance(event, Failed | Refused) else say)(line)
 
@@ -97,6 +100,7 @@ class JsonShow:
         """Machines read the events only."""
 
     def event(self, event: Event) -> None:
+        """Print one line."""
         say(render_event_json(event))
 
 
@@ -104,7 +108,7 @@ def refuse_unmatched(hashes: Sequence[str], proposals: Sequence[Proposal]) -> No
     """Refuse the whole run when a hash given with --approve is no table's plan: it was made for another state."""
     made = {p.plan.hash: p.plan for p in proposals if p.plan is not None and p.plan.operations}
     for wanted in hashes:
-        if not any(matches(wanted, plan_hash) for plan_hash in made):
+        if not any(approves(wanted, plan_hash) for plan_hash in made):
             now = ", ".join(f"{plan.table} {short_hash(h)}" for h, plan in made.items()) or "nothing to do"
             raise PlanStale(
                 f"No plan has the approved hash {short_hash(wanted)}; planning now gives: {now}.",
@@ -127,7 +131,7 @@ def carry_out(proposals: Sequence[Proposal], approval: Approval, execution: Exec
 
 def _run(proposal: Proposal, execution: Execution) -> Iterator[Event]:
     if proposal.plan is None and proposal.error is not None:
-        yield failure(proposal.request.desired.ident, proposal.error)
+        yield failure(proposal.table, proposal.error)
         return
     yield from execute(proposal, execution)
 

@@ -12,8 +12,9 @@ from reconciler.cli.project import TableDocument, load_tables
 from reconciler.cli.workspace import Workspace, now_ms
 from reconciler.diff.bind import bind
 from reconciler.errors import LakeError
-from reconciler.model.desired import dump_yaml, from_observed
+from reconciler.model.observed_manifest import from_observed
 from reconciler.model.table import Observed, TableSpec, TableVersion
+from reconciler.model.yaml_text import dump_yaml
 from reconciler.pipeline import Proposal
 
 SAME, DIFFERS, FAILED = 0, 1, 3

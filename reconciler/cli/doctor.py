@@ -27,7 +27,10 @@ def command(names: tuple[str, ...], start_spark: bool) -> int:
         for c in check_all(start_session=start_spark)
     ]
     project = open_workspace(names).project
-    wanted = [*project.catalogs, *(n for n in pyiceberg_catalogs(os.environ) if n not in project.catalogs)]
+    wanted: list[str | None] = [
+        *project.catalogs,
+        *(n for n in pyiceberg_catalogs(os.environ) if n not in project.catalogs),
+    ]
     for name in wanted or [None]:
         found.append(_catalog(name, names))
     say(doctor_table(found, width(), color=wants_color()))

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from reconciler.cli.files import STDIN, read_sources
 from reconciler.cli.project import Project, TableDocument, load_tables, project_name
-from reconciler.errors import InvalidInput, LakeError
+from reconciler.cli.workspace import now_ms
+from reconciler.errors import InvalidInput
 from reconciler.model.desired import to_desired
 from reconciler.model.documents import load_documents
 from reconciler.model.manifest.table import LakeTable
 from reconciler.model.table import Desired
-from reconciler.pipeline import Proposal, Request
-from reconciler.plan.planner import plan_offline
+from reconciler.pipeline import Proposal, propose_offline
 
 PREFIX = "git:"
 
@@ -42,12 +42,9 @@ def plan_against(
     former = _former(names, recursive, against.removeprefix(PREFIX))
     proposals = []
     for table in project.tables:
-        request = Request(table.desired, None, "", project.policies, table.place)  # type: ignore[arg-type]
-        before = former.get((table.manifest.metadata.namespace, table.manifest.metadata.name))
-        try:
-            proposals.append(Proposal(request, plan=plan_offline(before, table.desired)))
-        except LakeError as error:
-            proposals.append(Proposal(request, error=error))
+        metadata = table.manifest.metadata
+        before = former.get((metadata.namespace, metadata.name))
+        proposals.append(propose_offline(before, table.desired, source=table.place, now_ms=now_ms()))
     return proposals, project.tables
 
 

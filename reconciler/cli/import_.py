@@ -13,8 +13,9 @@ from reconciler.cli import options
 from reconciler.cli.console import note, progress, say
 from reconciler.cli.live import open_workspace
 from reconciler.errors import ExitCode, InvalidInput, LakeError, TableNotFound
-from reconciler.model.desired import dump_yaml, from_observed
+from reconciler.model.observed_manifest import from_observed
 from reconciler.model.table import Observed, TableIdent
+from reconciler.model.yaml_text import dump_yaml
 
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9-]+")
 

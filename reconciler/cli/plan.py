@@ -19,7 +19,9 @@ from reconciler.pipeline import Approval, Proposal
 @options.manifests
 @options.output("text", "json", "markdown", "sarif")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there are changes.")
-@click.option("--out", type=click.Path(dir_okay=False), metavar="FILE", help="Write the plan for 'laketable apply FILE'.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False), metavar="FILE", help="Write the plan for 'laketable apply FILE'."
+)
 @click.option("--against", metavar="git:REF", help="Compare with the manifests of a Git revision; needs no catalog.")
 @click.option("--changed-since", metavar="REF", help="Only manifests that changed since a Git revision.")
 @options.include_upkeep

@@ -10,7 +10,7 @@ from reconciler.cli.files import Source, read_sources
 from reconciler.cli.project import Project, TableDocument, load_beside, load_texts
 from reconciler.cli.workspace import Workspace
 from reconciler.errors import LakeError
-from reconciler.model.desired import dump_yaml
+from reconciler.model.yaml_text import dump_yaml
 from reconciler.pipeline import Approval, Proposal, require_same
 from reconciler.plan.document import PlannedTable, decode, encode
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from reconciler.model.manifest.catalog import LakeCatalog
 from reconciler.model.manifest.policy import LakePolicy
 from reconciler.model.manifest.table import LakeTable
 from reconciler.model.table import Desired, TableIdent
+from reconciler.model.types import FieldPath
+from reconciler.model.yaml import Positions
 from reconciler.plan.policy import Policy, policy_from_manifest
 
 PROJECT_VARIABLE = "LAKETABLE_PROJECT"
@@ -34,14 +36,26 @@ class TableDocument:
 
     manifest: LakeTable
     desired: Desired
-    source: str
-    line: int
+    file: Source
     index: int
+
+    @property
+    def source(self) -> str:
+        """The file's path."""
+        return self.file.path
 
     @property
     def place(self) -> str:
         """The document as file:line."""
-        return f"{self.source}:{self.line}"
+        return f"{self.source}:{first_line(self.file.data, self.index)}"
+
+    def line_of(self, path: FieldPath) -> int:
+        """Return the line of a column, or of the document when the column is not in it."""
+        names = [column.name for column in self.manifest.spec.columns or ()]
+        if not path or path[0] not in names:
+            return first_line(self.file.data, self.index)
+        place = ("spec", "columns", names.index(path[0]))
+        return Positions(self.file.data.decode(errors="replace")).find(self.index, place)[0]
 
     @property
     def catalog_ref(self) -> str | None:
@@ -70,23 +84,29 @@ def home() -> Path:
     return next((folder for folder in (here, *here.parents) if (folder / PROJECT_FOLDER).is_dir()), here)
 
 
-def load_project(names: Sequence[str], *, recursive: bool = False) -> Project:
+def load_project(names: Sequence[str], *, recursive: bool = False, pass_over_foreign: bool = False) -> Project:
     """Load all manifests that `-f` names, and the catalogs and policies in the same folders.
 
     Raises ManifestErrors with every error of every file, and InvalidInput when two manifests name one table.
     """
     sources = read_sources(names, recursive=recursive)
-    documents = _documents(sources)
-    beside = _documents(_siblings(sources))
-    tables = tuple(_table(d) for d in documents if isinstance(d.manifest, LakeTable))
+    documents = _documents(sources, pass_over_foreign=pass_over_foreign)
+    around = [*documents, *_documents(_siblings(sources))]
+    tables = tuple(_tables(documents))
     _refuse_duplicates(tables)
-    return Project(
-        tables=tables,
-        catalogs=_catalogs([*documents, *beside]),
-        policies=tuple(
-            policy_from_manifest(d.manifest) for d in (*documents, *beside) if isinstance(d.manifest, LakePolicy)
-        ),
-    )
+    return Project(tables=tables, catalogs=_catalogs(around), policies=_policies(around))
+
+
+def load_beside(paths: Sequence[str]) -> Project:
+    """Load only the catalogs and policies of these files and their folders."""
+    sources = read_sources(paths) if paths else []
+    around = _documents([*(s for s in sources if _is_shared(s)), *_siblings(sources)])
+    return Project(tables=(), catalogs=_catalogs(around), policies=_policies(around))
+
+
+def load_texts(sources: Sequence[Source]) -> tuple[TableDocument, ...]:
+    """Load `LakeTable`s from text that is not a file of its own."""
+    return tuple(_tables(_documents(sources)))
 
 
 def load_tables(names: Sequence[str], *, recursive: bool = False) -> Project:
@@ -97,8 +117,11 @@ def load_tables(names: Sequence[str], *, recursive: bool = False) -> Project:
     return project
 
 
-def _documents(sources: Iterable[Source]) -> list[Document]:
-    documents: list[Document] = []
+Loaded = tuple[Document, Source]
+
+
+def _documents(sources: Iterable[Source], *, pass_over_foreign: bool = False) -> list[Loaded]:
+    documents: list[Loaded] = []
     errors: list[InvalidInput] = []
     for source in sources:
         try:
@@ -109,19 +132,29 @@ def _documents(sources: Iterable[Source]) -> list[Document]:
         except InvalidInput as error:
             errors.append(error)
             continue
-        foreign = [d for d in loaded if d.manifest is None]
-        if foreign and source.explicit and len(foreign) == len(loaded):
-            errors.append(_foreign(foreign[0]))
-        documents += (d for d in loaded if d.manifest is not None)
+        if source.explicit and not pass_over_foreign and loaded and all(d.is_foreign for d in loaded):
+            errors.append(_foreign(loaded[0], source))
+        documents += ((d, source) for d in loaded if not d.is_foreign)
     if errors:
-        raise ManifestErrors(errors)
+        raise ManifestErrors(tuple(errors))
     return documents
 
 
-def _foreign(document: Document) -> InvalidInput:
+def first_line(data: bytes, index: int) -> int:
+    """Return the line on which a file's YAML document starts; `---` at the start of a line always separates two."""
+    if index == 0:
+        return 1
+    starts = [number for number, line in enumerate(data.splitlines(), 1) if line.startswith(b"---")]
+    before_first = data.splitlines()[: starts[0] - 1] if starts else []
+    has_leading = any(line.strip() and not line.lstrip().startswith((b"#", b"%")) for line in before_first)
+    position = index - 1 if has_leading else index
+    return starts[position] + 1 if position < len(starts) else 1
+
+
+def _foreign(document: Document, source: Source) -> InvalidInput:
     return InvalidInput(
         f"A {document.kind or 'document'} is not a LakeTable, LakeCatalog or LakePolicy.",
-        where=f"{document.source}:{document.line}",
+        where=f"{source.path}:{first_line(source.data, document.index)}",
         hint="Name a file with apiVersion laketable.dev/v1alpha1; in a folder other kinds are passed over.",
     )
 
@@ -135,15 +168,20 @@ def _siblings(sources: Sequence[Source]) -> list[Source]:
         names = (os.path.join(folder, n) for n in sorted(os.listdir(folder)) if n.endswith(SUFFIXES))
         beside = [n for n in names if n not in read and os.path.isfile(n)]
         candidates = read_sources(beside) if beside else []
-        found += [s for s in candidates if b"LakeCatalog" in s.data or b"LakePolicy" in s.data]
-    return [Source(os.path.relpath(s.path), s.data) for s in found]
+        found += [Source(os.path.relpath(s.path), s.data) for s in candidates if _is_shared(s)]
+    return found
 
 
-def _table(document: Document) -> TableDocument:
-    manifest = document.manifest
-    assert isinstance(manifest, LakeTable)  # noqa: S101  (the caller filtered)
-    desired = to_desired(manifest, project=project_name())
-    return TableDocument(manifest, desired, document.source, document.line, document.index)
+def _is_shared(source: Source) -> bool:
+    return b"LakeCatalog" in source.data or b"LakePolicy" in source.data
+
+
+def _tables(documents: Iterable[Loaded]) -> Iterator[TableDocument]:
+    project = project_name()
+    for document, source in documents:
+        if isinstance(document.manifest, LakeTable):
+            desired = to_desired(document.manifest, project)
+            yield TableDocument(document.manifest, desired, source, document.index)
 
 
 def _refuse_duplicates(tables: Sequence[TableDocument]) -> None:
@@ -158,11 +196,15 @@ def _refuse_duplicates(tables: Sequence[TableDocument]) -> None:
             )
 
 
-def _catalogs(documents: Sequence[Document]) -> dict[str, tuple[LakeCatalog, str]]:
+def _policies(documents: Iterable[Loaded]) -> tuple[Policy, ...]:
+    return tuple(policy_from_manifest(d.manifest) for d, _ in documents if isinstance(d.manifest, LakePolicy))
+
+
+def _catalogs(documents: Sequence[Loaded]) -> dict[str, tuple[LakeCatalog, str]]:
     found: dict[str, tuple[LakeCatalog, str]] = {}
-    for document in documents:
+    for document, source in documents:
         if isinstance(document.manifest, LakeCatalog):
-            name, place = document.manifest.metadata.name, f"{document.source}:{document.line}"
+            name, place = document.manifest.metadata.name, f"{source.path}:{first_line(source.data, document.index)}"
             if name in found and found[name][1] != place:
                 raise InvalidInput(
                     f"LakeCatalog {name} is declared twice: here and at {found[name][1]}.",

@@ -10,7 +10,8 @@ from reconciler.cli import options
 from reconciler.cli.console import say, wants_color, width
 from reconciler.cli.files import read_sources
 from reconciler.cli.live import open_table
-from reconciler.model.desired import dump_yaml, from_observed
+from reconciler.model.observed_manifest import from_observed
+from reconciler.model.yaml_text import dump_yaml
 from reconciler.plan.document import decode
 from reconciler.render.report import Report
 from reconciler.render.text import render_report

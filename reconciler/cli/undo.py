@@ -36,9 +36,7 @@ def command(
     live = open_table(table, catalog_name, names)
     approval = Approval(hashes=frozenset(hashes), auto=auto_approve)
     owner = bookkeeping.read(live.observed.bookkeeping).owner or ""
-    request = Request.undo(
-        live.ident, owner, live.catalog, live.catalog.settings.name, live.workspace.project.policies
-    )
+    request = Request.undo(live.ident, owner, live.catalog, live.catalog.settings.name, live.workspace.project.policies)
     proposal = propose_undo(request, live.observed, approval, now_ms=now_ms())
     refuse_unmatched(hashes, [proposal])
     execution = live.workspace.execution(engine=engine, include_upkeep=False)

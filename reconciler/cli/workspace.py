@@ -18,6 +18,7 @@ from reconciler.ports import MetadataExecutor
 from reconciler.render.report import Report
 
 ACTOR_VARIABLE = "LAKETABLE_ACTOR"
+NOTHING_APPROVED = Approval()
 
 
 def now_ms() -> int:
@@ -65,16 +66,16 @@ class Workspace:
             source=document.place,
         )
 
-    def propose(self, documents: Sequence[TableDocument], approval: Approval = Approval()) -> list[Proposal]:
+    def propose(self, documents: Sequence[TableDocument], approval: Approval = NOTHING_APPROVED) -> list[Proposal]:
         """Plan every manifest; the proposals come in the manifests' order, failures included."""
         requests, failed = [], {}
         for document in documents:
             try:
                 requests.append(self.request(document))
             except LakeError as error:
-                failed[document.place] = Proposal(_unplaced(document), error=error)
+                failed[document.place] = Proposal(document.desired.ident, document.place, error=error)
         proposals = progress(propose_all(requests, approval, now_ms=now_ms()), len(requests), "planning")
-        made = {(p.request.source, p.request.desired.ident): p for p in proposals}
+        made = {(p.source, p.table): p for p in proposals}
         return [failed.get(d.place) or made[d.place, d.desired.ident] for d in documents]
 
     def execution(self, *, engine: str, include_upkeep: bool) -> Execution:
@@ -90,22 +91,21 @@ class Workspace:
         if self._spark is None:
             from reconciler.cli.spark import spark_executors
 
-            self._spark = spark_executors(list(self._settings.values()), self.project)
+            urls = {
+                name: manifest.spec.runtime.url
+                for name, (manifest, _) in self.project.catalogs.items()
+                if manifest.spec.runtime and manifest.spec.runtime.url
+            }
+            self._spark = spark_executors(list(self._settings.values()), urls, self._catalogs)
         return self._spark(request.catalog_name)
-
-
-def _unplaced(document: TableDocument) -> Request:
-    """A request that never got a catalog; only its manifest and place are used."""
-    return Request(desired=document.desired, catalog=None, catalog_name="", source=document.place)  # type: ignore[arg-type]
 
 
 def report(proposal: Proposal) -> Report:
     """Make a proposal ready to show."""
-    request = proposal.request
     if proposal.plan is None:
-        error = proposal.error or LakeError("there is no plan")
-        return Report.failed(str(request.desired.ident), error, source=request.source)
-    return Report.of(proposal.plan, proposal.decision, source=request.source)
+        error = proposal.error or LakeError("There is no plan.")
+        return Report.failed(str(proposal.table), error, source=proposal.source)
+    return Report.of(proposal.plan, proposal.decision, source=proposal.source)
 
 
 def worst(codes: Iterable[ExitCode]) -> ExitCode:

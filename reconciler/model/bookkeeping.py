@@ -166,7 +166,7 @@ def managed_after(desired: Desired, target: TableSpec, bookkeeping: Bookkeeping,
     """
     named = frozenset(_named_ids(desired.columns, target.schema))
     forgotten = bookkeeping.columns - named
-    still_live = forgotten.intersection(_all_ids(target.schema)) if forgotten else frozenset[int]()
+    still_live = forgotten.intersection(field_ids(target.schema)) if forgotten else frozenset[int]()
     stated_refs = {ref.name: ref for ref in desired.refs or ()}
     return Bookkeeping(
         owner=desired.owner,
@@ -213,11 +213,12 @@ def _named_ids(desired: Type, live: Type) -> Iterator[int]:
                 yield from _named_ids(field.type, found.type)
 
 
-def _all_ids(type_: Type) -> Iterator[int]:
+def field_ids(type_: Type) -> Iterator[int]:
+    """Yield the field ids of a schema, at any depth."""
     for field in fields_of(type_):
         yield field.id
         if not isinstance(field.type, str):
-            yield from _all_ids(field.type)
+            yield from field_ids(field.type)
 
 
 # ---------------------------------------------------------------- formats

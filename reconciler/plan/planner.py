@@ -94,12 +94,14 @@ def plan_undo(
     )
 
 
-def plan_offline(before: Desired, after: Desired, *, dialect: Dialect, now_ms: int) -> Plan:
-    """Plan from one version of a manifest to another, without a catalog: as if `before` were live, with rows, and ours.
+def plan_offline(before: Desired | None, after: Desired, *, dialect: Dialect, now_ms: int) -> Plan:
+    """Plan from one version of a manifest to another, without a catalog: as if `before` were live, empty and ours.
 
-    Tags and branches need snapshots, so they are left out. What only the rows decide is a warning here, and there is no
-    hash: nobody can approve a plan that was made against no table.
+    `before` None: the manifest is new, so the table is created.
     """
+    if before is None:
+        new = bind(after, None, now_ms=now_ms)
+        return plan(after, None, new, diff(None, new.spec), dialect=dialect, catalog="")
     created = bind(msgspec.structs.replace(before, renamed_from=None, refs=None), None, now_ms=now_ms).spec
     memory = bookkeeping.managed_after(before, created, bookkeeping.Bookkeeping(), now_ms=now_ms)
     last_id = max(paths_by_id(created.schema), default=0)

@@ -13,8 +13,6 @@ import msgspec
 from reconciler.model.metadata import TableMetadata, decompress
 from reconciler.model.table import TableIdent, TableSpec
 
-Json = str | int | float | bool | None | Mapping[str, "Json"] | Sequence["Json"]
-JsonObject = Mapping[str, Json]
 
 
 class Loaded(msgspec.Struct, frozen=True):

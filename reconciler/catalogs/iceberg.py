@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
-from reconciler.catalogs import commit as commits
 from reconciler.catalogs import namespaces, refusals, storage
 from reconciler.catalogs.backend import Backend, Loaded
 from reconciler.catalogs.connection import CatalogSettings
@@ -22,6 +21,7 @@ from reconciler.catalogs.fast_rest import RestBackend
 from reconciler.catalogs.http import PooledTransport, PyIcebergTransport, Transport, can_authenticate
 from reconciler.catalogs.metastore import MetastoreBackend
 from reconciler.diff.apply import apply
+from reconciler.diff import iceberg_commit as commits
 from reconciler.diff.changes import AdoptTable, Change, CreateTable
 from reconciler.errors import (
     CommitConflict,

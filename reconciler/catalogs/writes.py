@@ -119,17 +119,23 @@ def _require_partition_values(table: Table, where: str) -> None:
 
 
 def _conform(rows: pa.Table, table: Table, where: str) -> pa.Table:
-    """Bring the rows into the table's Arrow schema: order by name, exact types; nothing lossy."""
+    """Bring the rows into the table's Arrow schema: order, exact types, NULL where a column is missing."""
     import pyarrow as pa
     from pyiceberg.io.pyarrow import _check_pyarrow_schema_compatible
 
     try:
         _check_pyarrow_schema_compatible(table.schema(), rows.schema, format_version=table.metadata.format_version)
         wanted = table.schema().as_arrow()
-        for field in wanted:
-            if not field.nullable and field.name in rows.column_names and rows[field.name].null_count:
+        columns = [
+            rows[field.name].cast(field.type)
+            if field.name in rows.column_names
+            else pa.nulls(rows.num_rows, field.type)
+            for field in wanted
+        ]
+        for field, column in zip(wanted, columns, strict=True):
+            if not field.nullable and column.null_count:
                 raise ValueError(f"NULL in required column {field.name}")
-        return rows.cast(pa.schema([wanted.field(name) for name in rows.column_names]))
+        return pa.Table.from_arrays(columns, schema=wanted)
     except (ValueError, pa.ArrowInvalid, KeyError) as e:
         raise InvalidInput(
             "The batch does not fit the table's schema.", where=where, hint="Compare column names, types and NULLs."

@@ -136,21 +136,12 @@ def _by_rule(change: Change, context: Context) -> Judgement:
 
 
 def _evidence(change: Change, context: Context) -> str:
+    """Say what the change itself does not: what it leaves alone, or where it cannot go back."""
     match change:
-        case RenameColumn(field_id=field_id) | DropColumn(field_id=field_id):
-            return f"field {field_id}"
-        case UpgradeFormat():
-            return "cannot be undone"
+        case DropColumn():
+            return "values stay in the files until those are rewritten"
         case SetPartitioning() | SetSortOrder() if not context.is_empty:
             return "existing files keep their layout"
-        case AdoptTable(taken_from=None):
-            return "nobody owned it"
-        case AdoptTable(taken_from=owner):
-            return f"owned by {owner} until now"
-        case MoveRef(before=before, after=after):
-            return f"snapshot {before.snapshot_id} → {after.snapshot_id}"
-        case CreateRef(ref=ref) | DropRef(ref=ref):
-            return f"snapshot {ref.snapshot_id}"
         case _:
             return ""
 
@@ -177,7 +168,10 @@ def _always(change: Change, rule: Rule, context: Context) -> Iterator[Finding]: 
             message = f"Identifier fields of {name} change from {_names(before_names)} to {_names(after_names)}."
             yield finding(rule.code, message)
         case SetPartitioning(before_text=before_text, after_text=after_text) if not context.is_empty:
-            message = f"Partitioning of {name} changes from {_names(before_text)} to {_names(after_text)}."
+            message = (
+                f"Partitioning of {name} changes from {_names(before_text)} to {_names(after_text)}: a dynamic "
+                "INSERT OVERWRITE replaces other rows than before."
+            )
             yield finding(rule.code, message)
             yield _layout(context)
         case SetSortOrder() if not context.is_empty:

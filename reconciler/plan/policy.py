@@ -163,7 +163,7 @@ def _open_questions(plan: Plan, policies: Sequence[Policy], *, auto_approve: boo
     """Yield why somebody must approve the plan by its hash, or with a flag where that is enough."""
     top = plan.operation_class
     if top is OperationClass.DESTRUCTIVE:
-        yield f"Destructive operations need the approval of exactly this plan: {plan.hash}."
+        yield "Destructive operations need the approval of exactly this plan, by its hash."
     for policy in policies:
         why = _matches(policy.require_approval, plan)
         if why:
@@ -173,7 +173,7 @@ def _open_questions(plan: Plan, policies: Sequence[Policy], *, auto_approve: boo
             yield f"LakePolicy {policy.name} lets no {top.label} plan pass without approval of its hash."
     if not auto_approve and top is not OperationClass.DESTRUCTIVE and not _passes_by_itself(plan, policies):
         breaks = " that breaks readers" if plan.is_breaking else ""
-        yield f"A {top.label} plan{breaks} waits for approval: of {plan.hash}, or with --auto-approve."
+        yield f"A {top.label} plan{breaks} waits for approval, by its hash or with --auto-approve."
 
 
 def _passes_by_itself(plan: Plan, policies: Sequence[Policy]) -> bool:

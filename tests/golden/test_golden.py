@@ -1,0 +1,78 @@
+"""What a reviewer sees, case by case: `current.yaml` and `desired.yaml` in, `changes.json` and `plan.txt` out.
+
+A case without `current.yaml` has no table yet. `pytest --update-golden` rewrites the products; review them then.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from reconciler.dialects import dialect_for
+from reconciler.diff.bind import bind
+from reconciler.diff.diff import diff
+from reconciler.model.desired import to_desired
+from reconciler.model.documents import load_documents
+from reconciler.model.manifest import LakeTable
+from reconciler.model.table import DataFile, Desired, Observed
+from reconciler.plan.operations import Plan
+from reconciler.plan.planner import plan
+from reconciler.plan.policy import judge
+from reconciler.plan.proofs import needs_data_files
+from reconciler.render.text import render_plan
+from tests.goldens import Golden
+
+HERE = Path(__file__).parent
+CASES = sorted(path.parent for path in HERE.glob("*/*/desired.yaml"))
+NOW_MS = 1_800_000_000_000
+
+
+class Current(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A live table and its data files, as a case writes them down."""
+
+    table: Observed
+    files: tuple[DataFile, ...] = ()
+
+
+def read_current(case: Path) -> Current | None:
+    path = case / "current.yaml"
+    if not path.exists():
+        return None
+    return msgspec.convert(yaml.safe_load(path.read_text()), Current, str_keys=True)
+
+
+def read_desired(case: Path) -> Desired:
+    (document,) = load_documents((case / "desired.yaml").read_text(), "desired.yaml")
+    assert isinstance(document.manifest, LakeTable)
+    return to_desired(document.manifest, "demo")
+
+
+def make_plan(case: Path) -> Plan:
+    """Plan as the pipeline does: data files are given only when a change needs them."""
+    desired, current = read_desired(case), read_current(case)
+    live = current.table if current else None
+    binding = bind(desired, live, now_ms=NOW_MS)
+    changes = diff(live.spec if live else None, binding.spec)
+    files = current.files if current and needs_data_files(changes) else None
+    return plan(desired, live, binding, changes, dialect=dialect_for(desired.format), catalog="lake", files=files)
+
+
+def printed(made: Plan) -> str:
+    return msgspec.json.format(msgspec.json.encode(made.changes, order="deterministic"), indent=2).decode() + "\n"
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=f"{case.parent.name}/{case.name}") for case in CASES])
+def test_case(case: Path, golden: Golden) -> None:
+    made = make_plan(case)
+    decision = judge(made, (), approvals=frozenset(), auto_approve=False, now_ms=NOW_MS)
+    golden.check_file(case / "changes.json", printed(made))
+    golden.check_file(
+        case / "plan.txt", render_plan(made, decision, width=110, color=False, source="desired.yaml", info=True)
+    )
+
+
+def test_there_are_cases() -> None:
+    assert len(CASES) >= 12

@@ -35,7 +35,6 @@ from reconciler.diff.changes import (
 )
 from reconciler.model.primitives import NEWEST_FORMAT_VERSION
 from reconciler.model.table import TableFormat
-from reconciler.model.transforms import NAMES
 from reconciler.model.types import Type
 from reconciler.plan.amounts import plural, size
 from reconciler.plan.dialect import Capabilities, Context, Judgement, Rule
@@ -50,12 +49,12 @@ from reconciler.plan.proofs import (
     widens,
 )
 
+_UNCOUNTED = -1  # a field id that no file counts: what a list, a map or a struct holds is proven by a scan only
+
 _SAFE = Rule(operation_class=OperationClass.METADATA_ONLY)
 
 CAPABILITIES = Capabilities(
     format=TableFormat.ICEBERG,
-    format_versions=(1, 2, 3),
-    atomic_metadata=True,
     rules={
         CreateTable: _SAFE,
         DropTable: Rule(operation_class=OperationClass.DESTRUCTIVE, breaking=True, code="LK102"),
@@ -80,7 +79,6 @@ CAPABILITIES = Capabilities(
         SetRefRetention: _SAFE,
         DropRef: Rule(operation_class=OperationClass.DESTRUCTIVE, breaking=True, code="LK109"),
     },
-    transforms=frozenset(NAMES),
     reserved_columns=frozenset(
         {
             "_file",
@@ -326,7 +324,7 @@ def _nulls(field_id: int, context: Context) -> NullProof | None:
     if context.files is None:
         return None
     if located is not None and (located.in_collection or not isinstance(located.field.type, str)):
-        return prove_no_nulls(context.files, -1, exact=False)
+        return prove_no_nulls(context.files, _UNCOUNTED, exact=False)
     return prove_no_nulls(context.files, field_id, exact=located is not None and not located.in_optional)
 
 

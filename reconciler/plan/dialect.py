@@ -24,18 +24,15 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a format does in place; a change without a rule is one that it cannot make."""
+    """What a format does in place, by kind of change; names in lower case that its readers keep for themselves."""
 
     format: TableFormat
-    format_versions: tuple[int, ...]
-    atomic_metadata: bool
     rules: Mapping[type[Change], Rule]
-    transforms: frozenset[str]
     reserved_columns: frozenset[str]
 
 
 class Located(msgspec.Struct, frozen=True, kw_only=True):
-    """A field where it stands in a schema; `is_exact`: its null count can only mean NULLs of its own."""
+    """A field where it stands in a schema, and what lies around it: collections, a map's key, optional structs."""
 
     path: FieldPath
     field: Field

@@ -146,8 +146,8 @@ _DESTRUCTIVE = (
         WARNING,
         why="A tag is a promise about data: reports and audits that name it read something else once it moves. A moved "
         "branch drops the commits that only it held.",
-        before="tags: [{name: q3-close, snapshot: 7138}]   # live: 6001\n",
-        after="tags: [{name: q3-close, snapshot: 6001}, {name: q3-close-2, snapshot: 7138}]\n",
+        before="tags: [{name: q3-close, snapshot: {id: 7138}}]   # live: 6001\n",
+        after="tags: [{name: q3-close, snapshot: {id: 6001}}, {name: q3-close-2, snapshot: {id: 7138}}]\n",
         fix="Make a new tag beside it, or approve the plan by its hash.",
     ),
     _kind(
@@ -157,7 +157,7 @@ _DESTRUCTIVE = (
         why="The snapshot that it kept may be expired from then on, and with it the only way to read that data. Only "
         "tags and branches that LakeTable made are ever dropped.",
         before="tags: []   # live: q3-close\n",
-        after="tags: [{name: q3-close, snapshot: 6001}]\n",
+        after="tags: [{name: q3-close, snapshot: {id: 6001}}]\n",
         fix="Keep it in the manifest, or approve the plan by its hash.",
     ),
     _kind(
@@ -290,7 +290,7 @@ _DATA = (
         "The snapshot that a tag or branch names is not there",
         ERROR,
         why="The snapshot expired, never existed, or lies before the table's history.",
-        before="tags: [{name: q3-close, snapshot: 42}]\n",
+        before="tags: [{name: q3-close, snapshot: {id: 42}}]\n",
         after='tags: [{name: q3-close, snapshot: {asOf: "2026-10-01T00:00:00Z"}}]\n',
         fix="Name a snapshot that the table still has; `laketable history` lists them.",
     ),
@@ -495,8 +495,8 @@ _HYGIENE = (
         ERROR,
         why="`partitioning`, `sortOrder`, `identifierFields` or `nestedFields` names a column that neither the "
         "manifest nor the table has.",
-        before="columns:\n  - {name: id, type: long}\nidentifierFields: [order_id]\n",
-        after="columns:\n  - {name: id, type: long}\nidentifierFields: [id]\n",
+        before="columns:\n  - {name: id, type: long, required: true}\nidentifierFields: [order_id]\n",
+        after="columns:\n  - {name: id, type: long, required: true}\nidentifierFields: [id]\n",
         fix="Correct the name, or add the column.",
     ),
     _kind(

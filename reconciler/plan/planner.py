@@ -239,7 +239,6 @@ def _plan_against(
     """Plan changes that no manifest states: a drop, an undo."""
     verdict = _judge(changes, Context(current, target, files), dialect) if changes else _NOTHING
     operations = _operations(verdict, current.version, guards_snapshot=verdict.guards_snapshot)
-    compared = dict(sorted(current.spec.properties.items()))
     return Plan(
         table=target.ident,
         owner=owner,
@@ -252,5 +251,5 @@ def _plan_against(
         findings=verdict.findings,
         guards_snapshot=verdict.guards_snapshot,
         desired_hash=wanted if operations else "",
-        hash=plan_hash(wanted, current.version, compared, operations) if operations else "",
+        hash=plan_hash(wanted, current.version, {}, operations) if operations else "",
     )

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from reconciler.diff.problems import Problem, ProblemKind
+from reconciler.model.documents import load_documents
 from reconciler.model.table import Suppression
 from reconciler.plan.findings import KINDS, REGISTRY, FindingKind, finding, finding_page, index_page, suppress
 from reconciler.plan.operations import Finding, Severity
@@ -32,6 +33,25 @@ def test_every_code_explains_itself(kind: FindingKind) -> None:
     if not kind.before.startswith("laketable "):
         assert isinstance(yaml.safe_load(kind.before), dict)
         assert isinstance(yaml.safe_load(kind.after), dict)
+
+
+COLUMNS = [
+    {"name": "order_id", "type": "long", "required": True},
+    {"name": "line", "type": "int", "required": True},
+    {"name": "ordered_at", "type": "timestamptz"},
+]
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.code) for kind in KINDS])
+def test_the_good_example_is_a_manifest(kind: FindingKind) -> None:
+    if kind.after.startswith("laketable "):
+        return
+    stated = yaml.safe_load(kind.after)
+    spec = stated if {"columns", "materializedView"} & stated.keys() else {"columns": COLUMNS, **stated}
+    header = {"apiVersion": "laketable.dev/v1alpha1", "kind": "LakeTable"}
+    manifest = {**header, "metadata": {"name": "orders", "namespace": "sales"}, "spec": spec}
+    (document,) = load_documents(yaml.safe_dump(manifest), "example.yaml")
+    assert document.kind == "LakeTable"
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.code) for kind in KINDS])

@@ -153,7 +153,8 @@ def _edited(type_: Type, parent: FieldPath, change: Callable[[Siblings], Sibling
 
 
 def _replaced(siblings: Siblings, name: str, change: Callable[[Field], Field]) -> Siblings:
-    return tuple(change(field) if field.name == name else field for field in siblings)
+    place = next(place for place, field in enumerate(siblings) if field.name == name)
+    return (*siblings[:place], change(siblings[place]), *siblings[place + 1 :])
 
 
 def _inserted(siblings: Siblings, field: Field, after: str | None, change: AddColumn | MoveColumn) -> Siblings:

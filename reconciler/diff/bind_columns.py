@@ -110,7 +110,6 @@ class _ColumnBinder:
         claimed = set(claims.values())
         unclaimed = [field for field in live if field.name not in claimed]
         kept = [f for f in unclaimed if f.name in ambiguous or self._is_kept(prefix, f)]
-        kept_ids = {field.id for field in kept}
         bound = [
             self._bind_field(prefix, field, by_name[claims[field.name]]) if field.name in claims else self._new(field)
             for field in desired
@@ -121,9 +120,8 @@ class _ColumnBinder:
                 live=live,
                 desired=desired,
                 added=[f for f in desired if f.name not in claims and f.name not in former],
-                dropped=[f for f in unclaimed if f.id not in kept_ids],
-                # With a policy the author was told about; under Ignore only a look-alike in the same place counts.
-                kept=[f for f in kept if f.name not in ambiguous],
+                dropped=[f for f in unclaimed if f.name not in ambiguous and self._is_unwanted(f)],
+                kept=[f for f in unclaimed if f.name not in ambiguous and not self._is_unwanted(f)],
             ),
         )
         return tuple(_ordered(bound, live, kept))
@@ -144,12 +142,15 @@ class _ColumnBinder:
                     clashes[field.name] = folded.pop(field.name.lower())
         return clashes
 
+    def _is_unwanted(self, live: Field) -> bool:
+        """Whether a live field that the manifest does not name is ours to drop."""
+        return live.id in self._managed or self._desired.unmanaged_columns is UnmanagedColumns.DROP
+
     def _is_kept(self, prefix: FieldPath, live: Field) -> bool:
         """Decide about a live field that the manifest does not name."""
-        policy = self._desired.unmanaged_columns
         path = (*prefix, live.name)
-        is_managed = live.id in self._managed
-        if not is_managed and policy is not UnmanagedColumns.DROP:
+        if not self._is_unwanted(live):
+            policy = self._desired.unmanaged_columns
             if policy is not UnmanagedColumns.IGNORE:
                 self.problems.append(
                     Problem(kind=ProblemKind.UNMANAGED_COLUMN, path=path, before=shape(live.type), after=policy.value)

@@ -196,7 +196,9 @@ def _pins_after(desired: Desired, target: TableSpec, bookkeeping: Bookkeeping, n
     return {
         ref.name: ref.as_of_ms
         for ref in desired.refs
-        if ref.as_of_ms is not None and ref.as_of_ms <= now_ms and ref.name in target.refs
+        if ref.as_of_ms is not None
+        and ref.name in target.refs
+        and (ref.as_of_ms <= now_ms or bookkeeping.pins.get(ref.name) == ref.as_of_ms)
     }
 
 

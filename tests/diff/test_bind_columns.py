@@ -158,6 +158,8 @@ def test_a_managed_column_that_the_layout_needs_stays_and_is_reported() -> None:
     kept = bind_managed(desired(wanted("a")), live)
     assert problems(kept) == [(K.COLUMN_IN_USE, "s", "partition field day")]
     assert kept.spec.schema == live.schema
+    alike = bind_managed(desired(wanted("a"), wanted("t", struct(wanted("day", "date")))), live)
+    assert problems(alike) == [(K.COLUMN_IN_USE, "s", "partition field day"), (K.SUSPECTED_RENAME, "t", "s")]
     freed = bind_managed(desired(wanted("a"), partitioning=()), live)
     assert problems(freed) == []
     assert columns(freed) == [(1, "a")]

@@ -144,6 +144,8 @@ def test_what_was_ours_and_is_still_there_stays_ours() -> None:
 def test_a_time_in_the_future_is_not_pinned() -> None:
     later = desired(refs=(DesiredRef(name="t", kind=RefKind.TAG, as_of_ms=NOW_MS + 1),))
     assert managed_after(later, LIVE, Bookkeeping(), now_ms=NOW_MS).pins == {}
+    pinned = {"t": NOW_MS + 1}
+    assert managed_after(later, LIVE, Bookkeeping(pins=pinned), now_ms=NOW_MS).pins == pinned
 
 
 def test_refs_that_are_not_stated_keep_their_pins() -> None:

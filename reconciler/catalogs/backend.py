@@ -10,9 +10,8 @@ from typing import Protocol
 
 import msgspec
 
-from reconciler.model.metadata import TableMetadata, decompress
+from reconciler.model.metadata import JsonObject, TableMetadata, decompress
 from reconciler.model.table import TableIdent, TableSpec
-
 
 
 class Loaded(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from reconciler.catalogs.backend import JsonObject, Loaded, StorageAccess, StorageCredential
+from reconciler.catalogs.backend import Loaded, StorageAccess, StorageCredential
 from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.etags import Cached, EtagCache
 from reconciler.catalogs.http import Answer, Transport
@@ -36,7 +36,7 @@ from reconciler.errors import (
     Unauthenticated,
     Unsupported,
 )
-from reconciler.model.metadata import decode_metadata
+from reconciler.model.metadata import JsonObject, decode_metadata
 from reconciler.model.table import TableIdent, TableSpec
 
 _HEADERS = {"Accept": "application/json", "Content-Type": "application/json", "Accept-Encoding": "gzip"}

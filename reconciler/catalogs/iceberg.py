@@ -16,12 +16,8 @@ from reconciler.catalogs import namespaces, refusals, storage
 from reconciler.catalogs.backend import Backend, Loaded
 from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.errors import translating
-from reconciler.catalogs.etags import EtagCache
-from reconciler.catalogs.fast_rest import RestBackend
-from reconciler.catalogs.http import PooledTransport, PyIcebergTransport, Transport, can_authenticate
-from reconciler.catalogs.metastore import MetastoreBackend
-from reconciler.diff.apply import apply
 from reconciler.diff import iceberg_commit as commits
+from reconciler.diff.apply import apply
 from reconciler.diff.changes import AdoptTable, Change, CreateTable
 from reconciler.errors import (
     CommitConflict,
@@ -372,20 +368,13 @@ def _outcome(loaded: Loaded, *, replayed: bool = False) -> CommitOutcome:
 
 
 def _backend(settings: CatalogSettings, cache_folder: Path | None) -> Backend:
-    if settings.kind != "rest" or settings.text("py-catalog-impl"):
-        return MetastoreBackend(settings)
+    """Choose the backend; each is imported only where it is used, since a no-op plan is mostly imports."""
+    if settings.kind == "rest" and not settings.text("py-catalog-impl"):
+        from reconciler.catalogs.etags import EtagCache
+        from reconciler.catalogs.fast_rest import RestBackend
+        from reconciler.catalogs.http import connect
 
-    def connect() -> Transport:
-        if can_authenticate(settings):
-            return PooledTransport(settings)
-        from pyiceberg.catalog.rest import RestCatalog
+        return RestBackend(settings, lambda: connect(settings), EtagCache(cache_folder))
+    from reconciler.catalogs.metastore import MetastoreBackend
 
-        from reconciler.catalogs.metastore import load_pyiceberg
-
-        with translating(settings.place):
-            catalog = load_pyiceberg(settings)
-        if not isinstance(catalog, RestCatalog):
-            raise InvalidInput("Its py-catalog-impl is not a REST catalog.", where=settings.place)
-        return PyIcebergTransport(settings, catalog)
-
-    return RestBackend(settings, connect, EtagCache(cache_folder))
+    return MetastoreBackend(settings)

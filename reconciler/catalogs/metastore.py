@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reconciler.catalogs.backend import JsonObject, Loaded, StorageAccess
+from reconciler.catalogs.backend import Loaded, StorageAccess
 from reconciler.catalogs.connection import EMBEDDED, CatalogSettings, PropertyValue
 from reconciler.catalogs.errors import translate, translating
 from reconciler.catalogs.fast_sql import SqliteReader, local_path
 from reconciler.catalogs.storage import read_file
 from reconciler.errors import CommitConflict, CommitStateUnknown, InvalidInput, LakeError, TableAlreadyExists
-from reconciler.model.metadata import decode_metadata
+from reconciler.model.metadata import JsonObject, decode_metadata
 from reconciler.model.table import TableIdent, TableSpec
 
 if TYPE_CHECKING:

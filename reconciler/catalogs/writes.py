@@ -15,9 +15,10 @@ from uuid import uuid4
 
 import msgspec
 
-from reconciler.catalogs.backend import Json, JsonObject, Loaded
+from reconciler.catalogs.backend import Loaded
 from reconciler.catalogs.partition_files import write_files
 from reconciler.errors import CommitConflict, InvalidInput, Unsupported
+from reconciler.model.metadata import Json, JsonObject
 from reconciler.model.table import TableIdent
 from reconciler.ports import WriteReceipt
 

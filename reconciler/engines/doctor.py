@@ -24,7 +24,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
-def diagnose(environ: Mapping[str, str] | None = None, *, start_session: bool = False) -> tuple[Check, ...]:
+def check_all(environ: Mapping[str, str] | None = None, *, start_session: bool = False) -> tuple[Check, ...]:
     """Return every check; `start_session` also starts Spark, which takes seconds and may download jars."""
     checks = [_python(), _checked("Java", lambda: _java(environ)), _checked("PySpark", check_pyspark), _jars()]
     if start_session and all(check.ok for check in checks):

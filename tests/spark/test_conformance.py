@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
 
 from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
@@ -14,11 +13,6 @@ from tests.suites.conformance import Workshop, changes_of, check_equal, check_re
 pytestmark = pytest.mark.spark
 EXECUTORS = ("catalog", "spark")
 LAKES = ("embedded", "rest")
-
-
-@pytest.fixture(scope="module")
-def workshop(spark: SparkSession, lakes: dict[str, dict[str, str]]) -> Workshop:
-    return Workshop(spark, lakes)
 
 
 def executor_of(workshop: Workshop, name: str, lake: str) -> MetadataExecutor:

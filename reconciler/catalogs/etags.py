@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from hashlib import sha256
 from pathlib import Path
 
@@ -18,6 +19,7 @@ class Cached(msgspec.Struct, frozen=True, array_like=True):
     metadata: bytes
 
 
+MEMORY_BYTES = 32 * 1024 * 1024
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Cached)
 
@@ -28,6 +30,8 @@ class EtagCache:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._memory: dict[str, Cached] = {}
+        self._bytes = 0
+        self._lock = threading.Lock()
 
     def get(self, url: str) -> Cached | None:
         """Return the remembered answer."""
@@ -42,7 +46,7 @@ class EtagCache:
     def put(self, url: str, answer: Cached) -> None:
         """Remember an answer; on disk it appears whole or not at all."""
         if self._folder is None:
-            self._memory[url] = answer
+            self._keep(url, answer)
             return
         path = self._path(self._folder, url)
         try:
@@ -52,7 +56,16 @@ class EtagCache:
                 file.write(_ENCODER.encode(answer))
             Path(draft).replace(path)
         except OSError:
+            self._keep(url, answer)
+
+    def _keep(self, url: str, answer: Cached) -> None:
+        """Keep an answer in memory, and forget the oldest ones beyond the bound."""
+        with self._lock:
+            before = self._memory.pop(url, None)
+            self._bytes += len(answer.metadata) - (len(before.metadata) if before else 0)
             self._memory[url] = answer
+            while self._bytes > MEMORY_BYTES:
+                self._bytes -= len(self._memory.pop(next(iter(self._memory))).metadata)
 
     @staticmethod
     def _path(folder: Path, url: str) -> Path:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -71,6 +70,8 @@ class SqliteReader:
         first, *others = locations.items()
         found = {first[0]: self._read(*first)}
         if others:
+            from concurrent.futures import ThreadPoolExecutor
+
             with ThreadPoolExecutor(min(_REMOTE_THREADS, len(others))) as pool:
                 found.update(zip((t for t, _ in others), pool.map(lambda item: self._read(*item), others), strict=True))
         return found

@@ -15,6 +15,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from reconciler.catalogs.connection import CatalogSettings
+from reconciler.catalogs.errors import translating
 from reconciler.errors import CatalogUnavailable, CommitStateUnknown, InvalidInput, LakeError, Unauthenticated
 
 if TYPE_CHECKING:
@@ -66,6 +67,21 @@ def can_authenticate(settings: CatalogSettings) -> bool:
         and settings.text("rest.sigv4-enabled", "false").lower() != "true"
         and not settings.text("py-catalog-impl")
     )
+
+
+def connect(settings: CatalogSettings) -> Transport:
+    """Return the transport that can authenticate with this catalog."""
+    if can_authenticate(settings):
+        return PooledTransport(settings)
+    from pyiceberg.catalog.rest import RestCatalog
+
+    from reconciler.catalogs.metastore import load_pyiceberg
+
+    with translating(settings.place):
+        catalog = load_pyiceberg(settings)
+    if not isinstance(catalog, RestCatalog):
+        raise InvalidInput("This is not a REST catalog.", where=settings.place, hint="Correct its type.")
+    return PyIcebergTransport(settings, catalog)
 
 
 class PooledTransport:

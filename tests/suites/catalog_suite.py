@@ -277,7 +277,7 @@ class CatalogSuite:
         """An AddColumn with a positive id restores it; new columns never take a used id."""
         dropped = catalog.apply(ident, made.version, CHANGES["drop column"]).version
         restored = AddColumn(parent=(), field=orders(ident).schema.fields[3], after="address")
-        changes = [restored, add("fresh")]
+        changes: list[Change] = [restored, add("fresh")]
         catalog.apply(ident, dropped, changes)
         by_name = {f.name: f.id for f in catalog.get_table_spec(ident).spec.schema.fields}
         assert (by_name["tags"], by_name["fresh"]) == (7, 12)

@@ -44,6 +44,8 @@ class Columns:
     def __init__(self, last_field_id: int) -> None:
         self._last_field_id = last_field_id
         self._assigned: dict[int, int] = {}
+        self._siblings: Siblings = ()
+        self._places: dict[str, int] = {}
 
     def resolve(self, id_: int) -> int:
         """Return the id behind a provisional one; any other id is itself."""
@@ -54,20 +56,32 @@ class Columns:
         if isinstance(change, AddColumn):
             schema = self._add(spec.schema, change)
         else:
-            self._expect(spec.schema, change)
+            place = self._expect(spec.schema, change)
             if isinstance(change, DropColumn):
                 _refuse_drop_in_use(spec, change)
-            schema = edit(spec.schema, change.path[:-1], lambda siblings: self._changed(siblings, change))
+            schema = edit(spec.schema, change.path[:-1], lambda siblings: self._changed(siblings, place, change))
         return msgspec.structs.replace(spec, schema=schema)
 
-    def _expect(self, schema: StructType, change: Existing) -> None:
-        field = find_field(schema, change.path)
-        if field is None:
+    def _expect(self, schema: StructType, change: Existing) -> int:
+        """Return the place among its siblings of the field that `change` is about."""
+        *parents, name = change.path
+        parent = find_field(schema, tuple(parents)) if parents else None
+        siblings = fields_of(parent.type if parent else schema)
+        place = self._place(siblings, name) if parent or not parents else None
+        if place is None:
             raise CannotApply(change, f"there is no column {dotted(change.path)}")
+        field = siblings[place]
         if field.id != self.resolve(change.field_id):
             raise CannotApply(change, f"column {dotted(change.path)} is field {field.id}, not {change.field_id}")
         if isinstance(change, DropColumn | RenameColumn | MoveColumn):
             _require_struct(schema, change.path[:-1], change)
+        return place
+
+    def _place(self, siblings: Siblings, name: str) -> int | None:
+        """Look a name up; remembered while only alterations follow, as a wide table may have thousands of them."""
+        if self._siblings is not siblings:
+            self._siblings, self._places = siblings, {field.name: place for place, field in enumerate(siblings)}
+        return self._places.get(name)
 
     def _add(self, schema: StructType, change: AddColumn) -> StructType:
         _require_struct(schema, change.parent, change)
@@ -101,21 +115,20 @@ class Columns:
         self._last_field_id += 1
         return self._last_field_id
 
-    def _changed(self, siblings: Siblings, change: Existing) -> Siblings:
-        name = change.path[-1]
+    def _changed(self, siblings: Siblings, place: int, change: Existing) -> Siblings:
+        field, before, behind = siblings[place], siblings[:place], siblings[place + 1 :]
         match change:
             case DropColumn():
-                return tuple(field for field in siblings if field.name != name)
+                return (*before, *behind)
             case RenameColumn():
-                if any(field.name == change.to for field in siblings):
+                if any(sibling.name == change.to for sibling in siblings):
                     raise CannotApply(change, f"there is a column {dotted((*change.path[:-1], change.to))}")
-                return _replaced(siblings, name, lambda field: msgspec.structs.replace(field, name=change.to))
+                return (*before, msgspec.structs.replace(field, name=change.to), *behind)
             case MoveColumn():
-                moving = next(field for field in siblings if field.name == name)
-                others = tuple(field for field in siblings if field.name != name)
-                return _inserted(others, moving, change.after, change)
+                return _inserted((*before, *behind), field, change.after, change)
             case AlterColumnType() | AlterColumnRequired() | AlterColumnDoc() | AlterColumnDefault():
-                return _replaced(siblings, name, lambda field: self._altered(field, change))
+                self._siblings = (*before, self._altered(field, change), *behind)  # their names are the same
+                return self._siblings
             case _:
                 assert_never(change)
 

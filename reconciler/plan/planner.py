@@ -95,25 +95,31 @@ def plan_undo(
 
 
 def plan_offline(before: Desired | None, after: Desired, *, dialect: Dialect, now_ms: int) -> Plan:
-    """Plan from one version of a manifest to another, without a catalog: as if `before` were live, empty and ours.
+    """Plan from one version of a manifest to another, without a catalog: as if `before` were live, with rows, and ours.
 
-    `before` None: the manifest is new, so the table is created.
+    `before` None, or another table that `after` does not rename: the table is created. Tags and branches need
+    snapshots, so they are left out. What only the rows decide is a warning here, and there is no hash: nobody can
+    approve a plan that was made against no table.
     """
-    if before is None:
-        new = bind(after, None, now_ms=now_ms)
-        return plan(after, None, new, diff(None, new.spec), dialect=dialect, catalog="")
-    created = bind(msgspec.structs.replace(before, renamed_from=None, refs=None), None, now_ms=now_ms).spec
-    memory = bookkeeping.managed_after(before, created, bookkeeping.Bookkeeping(), now_ms=now_ms)
-    last_id = max(paths_by_id(created.schema), default=0)
-    current = Observed(
-        spec=created,
-        version=TableVersion(uuid="", schema_id=0, spec_id=0, sort_order_id=0, last_field_id=last_id, snapshot_id=0),
-        bookkeeping=bookkeeping.write(msgspec.structs.replace(memory, owner=after.owner)),
-    )
     wanted = msgspec.structs.replace(after, refs=None)
+    is_known = before is not None and before.ident in (after.ident, after.renamed_from)
+    current = _as_if_live(before, owner=after.owner, now_ms=now_ms) if before is not None and is_known else None
     binding = bind(wanted, current, now_ms=now_ms)
-    made = plan(wanted, current, binding, diff(current.spec, binding.spec), dialect=dialect, catalog="")
+    changes = diff(current.spec if current else None, binding.spec)
+    made = plan(wanted, current, binding, changes, dialect=dialect, catalog="")
     return msgspec.structs.replace(made, hash="", findings=tuple(map(_left_to_the_rows, made.findings)))
+
+
+def _as_if_live(before: Desired, *, owner: str, now_ms: int) -> Observed:
+    """Make up the table that a manifest describes, all of it managed by us."""
+    spec = bind(msgspec.structs.replace(before, renamed_from=None, refs=None), None, now_ms=now_ms).spec
+    memory = bookkeeping.managed_after(before, spec, bookkeeping.Bookkeeping(), now_ms=now_ms)
+    last_id = max(paths_by_id(spec.schema), default=0)
+    return Observed(
+        spec=spec,
+        version=TableVersion(uuid="", schema_id=0, spec_id=0, sort_order_id=0, last_field_id=last_id, snapshot_id=0),
+        bookkeeping=bookkeeping.write(msgspec.structs.replace(memory, owner=owner)),
+    )
 
 
 def _left_to_the_rows(found: Finding) -> Finding:

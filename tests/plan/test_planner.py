@@ -244,6 +244,18 @@ def test_offline_plan_leaves_to_the_rows_what_only_they_decide() -> None:
     assert made.hash == ""
 
 
+def test_offline_plan_of_a_new_manifest_creates_the_table() -> None:
+    after = desired(wanted("id", "int"))
+    other = msgspec.structs.replace(after, ident=TableIdent(("sales",), "other"))
+    renamed = msgspec.structs.replace(other, renamed_from=ORDERS)
+    for before, new in ((None, after), (other, after)):
+        made = plan_offline(before, new, dialect=ICEBERG, now_ms=NOW_MS)
+        assert [type(change) for change in made.changes] == [CreateTable]
+        assert made.hash == ""
+    moved = plan_offline(after, renamed, dialect=ICEBERG, now_ms=NOW_MS)
+    assert [type(change) for change in moved.changes] == [RenameTable]
+
+
 def test_offline_plan_still_refuses_what_no_row_could_allow() -> None:
     made = plan_offline(desired(wanted("id", "long")), desired(wanted("id", "int")), dialect=ICEBERG, now_ms=NOW_MS)
     assert blocking(made) == ["LK201"]

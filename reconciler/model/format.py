@@ -110,7 +110,7 @@ def _end(text: str, node: yaml.Node) -> int:
         return _end(text, last[1] if isinstance(last, tuple) else last)
     end: int = node.end_mark.index
     if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
-        while end > _start(node) and text[end - 1] in "\n ":
+        while end > _start(node) and text[end - 1] in "\r\n ":
             end -= 1
     return end
 

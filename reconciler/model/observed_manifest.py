@@ -40,8 +40,10 @@ def from_observed(observed: Observed, name: str, namespace: str, catalog_ref: st
     properties = {key: value for key, value in sorted(spec.properties.items()) if refusal(key) is None}
     if COMMENT in properties:
         body["comment"] = properties.pop(COMMENT)
-    body["columns"] = [_column(field) for field in spec.schema.fields]
-    nested = _nested_fields(spec.schema)
+    # libraries put defaults into version 2 tables too, where no manifest may state one
+    has_defaults = spec.format_version >= 3
+    body["columns"] = [_column(field, has_defaults) for field in spec.schema.fields]
+    nested = _nested_fields(spec.schema) if has_defaults else []
     if nested:
         body["nestedFields"] = nested
     identifier_paths = [paths[i] for i in spec.identifier_field_ids if i in paths]
@@ -70,13 +72,13 @@ def dns_label(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower())[:63].strip("-") or "table"
 
 
-def _column(field: Field) -> Data:
+def _column(field: Field, has_defaults: bool) -> Data:
     column: dict[str, Data] = {"name": field.name, "type": print_type(field.type)}
     if field.required:
         column["required"] = True
     if field.doc:
         column["doc"] = field.doc
-    if field.write_default is not None and _is_scalar(field.write_default):
+    if has_defaults and field.write_default is not None and _is_scalar(field.write_default):
         column["default"] = field.write_default
     return column
 

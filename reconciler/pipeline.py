@@ -257,7 +257,9 @@ def execute(proposal: Proposal, execution: Execution) -> Iterator[Event]:
         error = proposal.error or LakeError("There is no plan to carry out.")
         yield failure(table, error)
         return
-    operations = (*made.operations, *(made.upkeep if execution.include_upkeep else ()))
+    # Upkeep that needs a data job is shown but not ours to do.
+    upkeep = [o for o in made.upkeep if execution.include_upkeep and o.kind is OperationKind.COMMIT]
+    operations = (*made.operations, *upkeep)
     if not operations and not made.is_blocked:
         yield Skipped(table=table)
     elif decision.outcome is not Outcome.ALLOW:

@@ -68,7 +68,7 @@ CAPABILITIES = Capabilities(
         AlterColumnRequired: _SAFE,
         AlterColumnDoc: _SAFE,
         AlterColumnDefault: _SAFE,
-        SetIdentifierFields: Rule(operation_class=OperationClass.METADATA_ONLY, code="LK301"),
+        SetIdentifierFields: Rule(operation_class=OperationClass.METADATA_ONLY, code="LK302"),
         SetPartitioning: Rule(operation_class=OperationClass.METADATA_ONLY, code="LK403"),
         SetSortOrder: Rule(operation_class=OperationClass.METADATA_ONLY, code="LK501"),
         SetProperty: _SAFE,

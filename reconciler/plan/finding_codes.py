@@ -335,7 +335,7 @@ _DATA = (
 
 _CONSUMERS = (
     _kind(
-        "LK301",
+        "LK302",
         "The identifier fields change",
         WARNING,
         why="Writers that upsert by key, such as Flink, take the key from the identifier fields. Rows written before "

@@ -51,7 +51,7 @@ def plan_hash(
 ) -> str:
     """Hash a plan: what is wanted, what it was planned against, and what would be done."""
     against = (base.uuid, base.schema_id, base.spec_id, base.sort_order_id, base.last_field_id) if base else None
-    work = [(o.id, o.kind, o.operation_class.label, o.breaking, _arguments(o.changes)) for o in operations]
+    work = [(o.id, o.kind, o.operation_class.value, o.breaking, _arguments(o.changes)) for o in operations]
     return _sha256(_ENCODER.encode([VERSION, wanted, against, compared, work]))
 
 

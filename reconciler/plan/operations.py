@@ -5,7 +5,7 @@ All are plain values that serialise to the plan document (`plan.document`); a bl
 
 from __future__ import annotations
 
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 
 import msgspec
 
@@ -14,18 +14,33 @@ from reconciler.model.table import Statistics, TableIdent, TableVersion
 from reconciler.model.types import FieldPath
 
 
-class OperationClass(IntEnum):
+class OperationClass(StrEnum):
     """How much an operation may harm; ordered, the highest wins. `breaking` for readers is a flag beside it."""
 
-    METADATA_ONLY = 0
-    AUDIT = 1
-    REWRITE = 2
-    DESTRUCTIVE = 3
+    METADATA_ONLY = "metadata-only"
+    AUDIT = "audit"
+    REWRITE = "rewrite"
+    DESTRUCTIVE = "destructive"
 
     @property
-    def label(self) -> str:
-        """The class as people and documents spell it."""
-        return self.name.lower().replace("_", "-")
+    def rank(self) -> int:
+        """Its place in the order, from 0."""
+        return _RANKS[self]
+
+    def __lt__(self, other: OperationClass) -> bool:  # type: ignore[override]
+        return self.rank < other.rank
+
+    def __le__(self, other: OperationClass) -> bool:  # type: ignore[override]
+        return self.rank <= other.rank
+
+    def __gt__(self, other: OperationClass) -> bool:  # type: ignore[override]
+        return self.rank > other.rank
+
+    def __ge__(self, other: OperationClass) -> bool:  # type: ignore[override]
+        return self.rank >= other.rank
+
+
+_RANKS = {class_: rank for rank, class_ in enumerate(OperationClass)}
 
 
 class Severity(StrEnum):

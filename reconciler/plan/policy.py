@@ -38,11 +38,12 @@ class Outcome(StrEnum):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict, why, and the hash it is about."""
+    """The verdict, why, and the hash it is about; `flag_suffices`: `--auto-approve` would release what waits."""
 
     outcome: Outcome
     reasons: tuple[str, ...] = ()
     hash: str = ""
+    flag_suffices: bool = False
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +95,12 @@ def judge(
         f"The approved hash {_short(approval)} is not this plan's {_short(plan.hash)}."
         for approval in sorted(approvals)
     )
-    return Decision(outcome=Outcome.NEEDS_APPROVAL, reasons=(*others, *reasons), hash=plan.hash)
+    return Decision(
+        outcome=Outcome.NEEDS_APPROVAL,
+        reasons=(*others, *reasons),
+        hash=plan.hash,
+        flag_suffices=not any(_open_questions(plan, policies, auto_approve=True)),
+    )
 
 
 def approves(approval: str, plan_hash: str) -> bool:
@@ -140,7 +146,7 @@ def _matches(rule: Rule, plan: Plan) -> str:
     """Name what in the plan a rule is about; empty when nothing is."""
     for operation in plan.operations:
         if operation.operation_class in rule.classes:
-            return f"{operation.operation_class.label} operations"
+            return f"{operation.operation_class.value} operations"
     if rule.breaking and plan.is_breaking:
         return "changes that break readers"
     if rule.changes:
@@ -170,10 +176,10 @@ def _open_questions(plan: Plan, policies: Sequence[Policy], *, auto_approve: boo
             yield f"LakePolicy {policy.name} wants approval for {why}.{_said(policy.require_approval)}"
         yield from _over_budget(plan, policy)
         if policy.auto_approve is not None and top is not OperationClass.DESTRUCTIVE and top not in policy.auto_approve:
-            yield f"LakePolicy {policy.name} lets no {top.label} plan pass without approval of its hash."
+            yield f"LakePolicy {policy.name} lets no {top.value} plan pass without approval of its hash."
     if not auto_approve and top is not OperationClass.DESTRUCTIVE and not _passes_by_itself(plan, policies):
         breaks = " that breaks readers" if plan.is_breaking else ""
-        yield f"A {top.label} plan{breaks} waits for approval, by its hash or with --auto-approve."
+        yield f"A {top.value} plan{breaks} waits for approval, by its hash or with --auto-approve."
 
 
 def _passes_by_itself(plan: Plan, policies: Sequence[Policy]) -> bool:
@@ -239,4 +245,4 @@ def _rule(rule: manifest.Rule | None) -> Rule:
 
 
 def _class(label: str) -> OperationClass:
-    return next(known for known in OperationClass if known.label == label)
+    return next(known for known in OperationClass if known.value == label)

@@ -68,7 +68,7 @@ def _table(report: Report) -> TableReport:
         return stands
     return msgspec.structs.replace(
         stands,
-        operation_class=plan.operation_class.label,
+        operation_class=plan.operation_class.value,
         breaking=plan.is_breaking,
         changes=len(plan.changes),
         cost=plan.cost,

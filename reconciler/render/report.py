@@ -46,11 +46,17 @@ class Judged(Protocol):
         """Say why."""
         ...
 
+    @property
+    def flag_suffices(self) -> bool:
+        """Say whether `--auto-approve` would release a plan that waits."""
+        ...
+
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """One manifest's outcome, ready to show: a plan with its decision, or the error that kept it from one.
 
-    `name` is the table as the manifest names it, `source` its file:line.
+    `name` is the table as the manifest names it, `source` its file:line, `command` what carries the plan out when it is
+    not `laketable apply` on that file.
     """
 
     name: str
@@ -58,11 +64,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan | None = None
     outcome: str = ""
     reasons: tuple[str, ...] = ()
+    flag_suffices: bool = False
+    command: str = ""
     error_reason: str = ""
     error: str = ""
 
     @classmethod
-    def of(cls, plan: Plan, decision: Judged | None = None, *, source: str = "") -> Report:
+    def of(cls, plan: Plan, decision: Judged | None = None, *, source: str = "", command: str = "") -> Report:
         """Report a plan and its decision."""
         return cls(
             name=str(plan.table),
@@ -70,6 +78,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             plan=plan,
             outcome=str(decision.outcome) if decision else "",
             reasons=tuple(str(reason) for reason in decision.reasons) if decision else (),
+            flag_suffices=decision.flag_suffices if decision else False,
+            command=command,
         )
 
     @classmethod
@@ -144,7 +154,7 @@ def _class_total(class_: OperationClass, operations: Sequence[Operation]) -> str
     for operation in operations:
         cost += operation.cost
     amount = f" ({size(cost.bytes_rewritten)}, {plural(cost.files_rewritten, 'file')})" if cost.files_rewritten else ""
-    return f"{len(operations):,} {class_.label}{amount}"
+    return f"{len(operations):,} {class_.value}{amount}"
 
 
 def cost_texts(cost: Cost) -> tuple[str, str]:
@@ -156,7 +166,7 @@ def cost_texts(cost: Cost) -> tuple[str, str]:
 
 def class_text(class_: OperationClass, breaking: bool) -> str:
     """Word a class, with the flag beside it."""
-    return f"{class_.label}, breaking" if breaking else class_.label
+    return f"{class_.value}, breaking" if breaking else class_.value
 
 
 def sort_findings(plan: Plan) -> tuple[list[Finding], list[Finding], list[Finding]]:
@@ -184,7 +194,7 @@ class Step(NamedTuple):
 
 def next_steps(report: Report) -> list[Step]:
     """Say what the verdict means, why, and what to do about it."""
-    plan, file = report.plan, file_of(report.source)
+    plan, command = report.plan, report.command or f"laketable apply -f {file_of(report.source)}"
     if plan is None:
         return [Step(f"Failed: {clean(report.error)}")]
     why = [Step(clean(reason), "  ") for reason in report.reasons]
@@ -203,20 +213,30 @@ def next_steps(report: Report) -> list[Step]:
                 Step("Next: change the manifest, or the policy that denies it."),
             ]
         case Verdict.WAITING:
-            return [
-                Step("Needs approval."),
-                *why,
-                Step(f"Next: laketable approve -f {file}   # then commit the file", is_command=True),
-                Step(f"  or: laketable apply -f {file} --approve {clean(plan.hash)}", is_command=True),
-            ]
+            return [Step("Needs approval."), *why, *_ways_to_approve(report, command, plan.hash)]
         case Verdict.ALLOWED:
-            return [Step(f"Next: laketable apply -f {file}", is_command=True)]
+            return [Step(f"Next: {command}", is_command=True)]
         case _:
             return [Step("No changes. The table is what the manifest says.")]
 
 
+def _ways_to_approve(report: Report, command: str, plan_hash: str) -> list[Step]:
+    """Name the commands that release a plan, the simplest first."""
+    ways = []
+    if report.flag_suffices:
+        ways.append(f"{command}   # asks first; --auto-approve where nobody can be asked")
+    if not report.command:
+        ways.append(f"laketable approve -f {file_of(report.source)}   # then commit the file")
+    ways.append(f"{command} --approve {clean(plan_hash)}")
+    return [Step(f"{'  or' if i else 'Next'}: {way}", is_command=True) for i, way in enumerate(ways)]
+
+
 def summary_line(reports: Sequence[Report]) -> str:
     """Sum up several tables: totals, then how many stand where."""
+    if not reports:
+        return "No manifest to plan."
+    if all(r.verdict is Verdict.UNCHANGED for r in reports):
+        return f"No changes. {plural(len(reports), 'table')}, as the manifests say."
     plans = [r.plan for r in reports if r.plan is not None]
     changed = [plan for plan in plans if plan.operations]
     counts = {v: sum(r.verdict is v for r in reports) for v in Verdict}

@@ -56,7 +56,7 @@ def _status_row(report: Report) -> tuple[object, ...]:
     return (
         report.name,
         report.verdict.value,
-        plan.operation_class.label if plan.operations else None,
+        plan.operation_class.value if plan.operations else None,
         short_count(rows) if rows is not None else None,
         size(volume) if volume is not None else None,
         plural(len(plan.changes), "change") if plan.changes else None,
@@ -86,7 +86,7 @@ def drift_table(plans: Sequence[Plan], width: int, *, color: bool = False) -> st
         for note in plan.notes:
             entry = describe(note.change)
             what = f"{entry.mark} {entry.subject}"
-            rows.append((str(plan.table), entry.aspect.value, what, entry.detail, note.operation_class.label))
+            rows.append((str(plan.table), entry.aspect.value, what, entry.detail, note.operation_class.value))
     return table(("table", "part", "to bring back", "how", "class"), rows, width, color=color)
 
 

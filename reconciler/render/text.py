@@ -64,8 +64,10 @@ def render_plan(
     return render_report(Report.of(plan, decision, source=source), width=width, color=color, limit=limit, info=info)
 
 
-def render_report(report: Report, *, width: int, color: bool, limit: int = ROWS, info: bool = False) -> str:
-    """Render one manifest's outcome: its plan, or why there is none."""
+def render_report(
+    report: Report, *, width: int, color: bool, limit: int = ROWS, info: bool = False, next_step: bool = True
+) -> str:
+    """Render one manifest's outcome: its plan, or why there is none; and, unless told not to, what to do next."""
     page = _Page(width, color, limit)
     plan = report.plan
     if plan is None:
@@ -77,10 +79,11 @@ def render_report(report: Report, *, width: int, color: bool, limit: int = ROWS,
         page.upkeep(plan)
         if plan.operations:
             page.line(f"Plan {short_hash(plan.hash)}: {totals([plan])}", Style.BOLD)
-    first, *others = next_steps(report)
-    page.line(first.text, _VERDICTS[report.verdict])
-    for step in others:
-        page.line(step.text, indent=step.indent, breakable=not step.is_command)
+    if next_step:
+        first, *others = next_steps(report)
+        page.line(first.text, _VERDICTS[report.verdict])
+        for step in others:
+            page.line(step.text, indent=step.indent, breakable=not step.is_command)
     return page.text()
 
 
@@ -230,7 +233,7 @@ def _riskiest(entries: Sequence[_Entry], limit: int) -> Sequence[_Entry]:
     """Keep the entries that matter most, in their order: a collapse must not hide a drop behind harmless additions."""
     if len(entries) <= limit:
         return entries
-    by_risk = sorted(entries, key=lambda e: (-e.note.operation_class, not e.note.breaking))
+    by_risk = sorted(entries, key=lambda e: (-e.note.operation_class.rank, not e.note.breaking))
     kept = {id(entry) for entry in by_risk[:limit]}
     return [entry for entry in entries if id(entry) in kept]
 

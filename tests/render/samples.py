@@ -90,7 +90,7 @@ def plan(
 
 
 def decision(outcome: str, *reasons: str) -> SimpleNamespace:
-    return SimpleNamespace(outcome=outcome, reasons=reasons)
+    return SimpleNamespace(outcome=outcome, reasons=reasons, flag_suffices=False)
 
 
 RENAME = note(RenameColumn(path=("cust_id",), field_id=7, to="customer_ref"), breaking=True)
@@ -152,7 +152,7 @@ def manual() -> Plan:
         ),
         findings=(
             Finding(
-                code="LK301",
+                code="LK302",
                 severity=Severity.WARNING,
                 path=("amount",),
                 message="Materialized view sales.orders_daily reads it.",

@@ -87,7 +87,7 @@ def test_hostile_names_cannot_act_on_the_terminal() -> None:
             table=TableIdent((evil,), evil),
             findings=(
                 Finding(code="LK104", severity=Severity.ERROR, path=(evil,), message=evil, hint=evil),
-                Finding(code="LK301", severity=Severity.WARNING, message=evil, hint=evil),
+                Finding(code="LK302", severity=Severity.WARNING, message=evil, hint=evil),
                 Finding(code="LK401", severity=Severity.WARNING, message=evil, suppressed=evil),
             ),
         ),
@@ -165,7 +165,7 @@ def test_summary_of_several_tables(golden: Golden) -> None:
 
 def test_summary_of_nothing_to_do() -> None:
     text = render_summary([Report.of(plan(), decision("allow"))] * 3, width=100, color=False)
-    assert text == "0 tables, 0 operations: 0 destructive. Of 3 manifests: 3 no changes.\n"
+    assert text == "No changes. 3 tables, as the manifests say.\n"
 
 
 def test_empty_plan_with_warning_still_says_it() -> None:

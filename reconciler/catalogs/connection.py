@@ -28,7 +28,7 @@ _SECRET_KEY = re.compile(
     r"token|credential|secret|passw|key|sas\b|sas-|signature|connection-string|authorization|cookie|header\.", re.I
 )
 _USERINFO = re.compile(r"(?<=://)[^/?#@\s]*@")
-_SECRET_PARAMETER = re.compile(r"(?i)\b(password|pwd|token|secret|sig|credential|[a-z_]*key)=[^&;]*")
+_SECRET_PARAMETER = re.compile(r"(?i)\b([\w.-]*(?:passw|pwd|token|secret|sig|credential|key)[\w.-]*)=[^&;\s]*")
 _UNSAFE_PATH = re.compile(r"[?#%]")
 
 
@@ -168,10 +168,10 @@ def _load_yaml(path: Path) -> dict[str, PropertyValue]:
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # scalars stay text, as PyIceberg reads them
     try:
-        return _properties(yaml.load(path.read_bytes(), Loader=loader) or {})  # noqa: S506  (BaseLoader builds no objects)
+        return _properties(yaml.load(path.read_bytes(), Loader=loader))  # noqa: S506  (BaseLoader builds no objects)
     except (yaml.YAMLError, ValueError) as e:
         raise InvalidInput(
-            "This PyIceberg configuration is not valid YAML.", where=str(path), hint="Correct it."
+            "This PyIceberg configuration is empty or not valid YAML.", where=str(path), hint="Correct or remove it."
         ) from e
 
 

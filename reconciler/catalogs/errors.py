@@ -95,6 +95,11 @@ _RULES: dict[str, Rule] = {
     "thrift.transport.TTransport.TTransportException": _UNREACHABLE,
     "google.auth.exceptions.GoogleAuthError": _LOGIN,
     "azure.core.exceptions.ClientAuthenticationError": _LOGIN,
+    "strictyaml.exceptions.StrictYAMLError": (
+        InvalidInput,
+        "PyIceberg cannot read its configuration file .pyiceberg.yaml.",
+        "Write it in block style, without braces or brackets.",
+    ),
     "pydantic_core._pydantic_core.ValidationError": _METADATA,
     "msgspec.DecodeError": _METADATA,
     "builtins.FileNotFoundError": (

@@ -36,6 +36,7 @@ class SqliteReader:
 
     def __init__(self, settings: CatalogSettings, path: Path, read_remote: ReadFile) -> None:
         self._settings = settings
+        self._place = settings.place
         self._path = path
         self._read_remote = read_remote
 
@@ -50,7 +51,7 @@ class SqliteReader:
         """Read many tables in the order given; one table's failure is its value."""
         wanted = list(tables)
         try:
-            with translating(self._settings.place):
+            with translating(self._place):
                 locations = self._locations(wanted)
         except LakeError as error:
             yield from ((table, error) for table in wanted)
@@ -78,7 +79,7 @@ class SqliteReader:
 
     def list_tables(self, namespace: tuple[str, ...] | None) -> list[TableIdent]:
         """List one namespace's tables, or all."""
-        with translating(self._settings.place):
+        with translating(self._place):
             rows = self._query(_LIST) if namespace is None else self._query(_LIST_ONE, (".".join(namespace),))
             return [TableIdent(tuple(space.split(".")), name) for space, name in rows]
 
@@ -109,7 +110,7 @@ class SqliteReader:
         where = self._where(table)
         try:
             path = local_path(location)
-            data = self._read_remote(location) if path is None else Path(path).read_bytes()
+            data = self._read_remote(location) if path is None else _read_local(path)
             return Loaded(decode_metadata(data, where=where), location, data)
         except FileNotFoundError as e:
             error = InvalidTable("Its metadata file is gone.", where=where, hint="Restore the file, or drop the table.")
@@ -119,7 +120,12 @@ class SqliteReader:
             return translate(e, where)
 
     def _where(self, table: TableIdent) -> str:
-        return f"{self._settings.place}: {table}"
+        return f"{self._place}: {table}"
+
+
+def _read_local(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def local_path(location: str) -> str | None:

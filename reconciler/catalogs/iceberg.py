@@ -62,6 +62,7 @@ class IcebergCatalog:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.settings = settings
+        self._place = settings.place
         self._backend = backend or _backend(settings, cache_folder)
         self._now_ms = now_ms
         self._sleep = sleep
@@ -350,7 +351,7 @@ class IcebergCatalog:
             return work()
 
     def _where(self, about: TableIdent | str) -> str:
-        return f"{self.settings.place}: {about}" if about else self.settings.place
+        return f"{self._place}: {about}" if about else self._place
 
     def _pause(self, attempt: int) -> None:
         if attempt:

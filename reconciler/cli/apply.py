@@ -18,7 +18,7 @@ from reconciler.plan.events import Event, Failed, Refused
 from reconciler.plan.operations import OperationClass
 from reconciler.plan.policy import approves
 from reconciler.render.events import render_event, render_event_json
-from reconciler.render.report import short_hash
+from reconciler.render.report import Verdict, short_hash
 from reconciler.render.text import render_report, render_summary
 
 
@@ -83,7 +83,8 @@ class TextShow:
         """Show the plans that do something, and of several tables the summary."""
         reports = [report(p) for p in proposals if p.plan is None or p.plan.operations or p.plan.is_blocked]
         for shown in reports:
-            say(render_report(shown, width=width(), color=wants_color()))
+            goes_on = shown.verdict is Verdict.ALLOWED or (shown.verdict is Verdict.WAITING and is_interactive())
+            say(render_report(shown, width=width(), color=wants_color(), next_step=not goes_on))
         if len(proposals) > 1:
             say(render_summary([report(p) for p in proposals], width=width(), color=wants_color()))
 

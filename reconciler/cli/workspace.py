@@ -41,12 +41,15 @@ class Workspace:
     project: Project
     _catalogs: dict[str, IcebergCatalog] = field(default_factory=dict)
     _settings: dict[str, CatalogSettings] = field(default_factory=dict)
+    _found: dict[str | None, CatalogSettings] = field(default_factory=dict)
     _spark: Callable[[str], MetadataExecutor] | None = None
 
     def settings(self, name: str | None, *, where: str = "") -> CatalogSettings:
-        """Find a catalog's settings, remembered by the name it goes by."""
-        found = find_catalog(name, self.project, where=where)
-        return self._settings.setdefault(found.name, found)
+        """Find a catalog's settings, once per name that manifests give it."""
+        if name not in self._found:
+            found = find_catalog(name, self.project, where=where)
+            self._found[name] = self._settings.setdefault(found.name, found)
+        return self._found[name]
 
     def catalog(self, name: str | None, *, where: str = "") -> IcebergCatalog:
         """Open the catalog a manifest or an option names."""
@@ -105,7 +108,9 @@ def report(proposal: Proposal) -> Report:
     if proposal.plan is None:
         error = proposal.error or LakeError("There is no plan.")
         return Report.failed(str(proposal.table), error, source=proposal.source)
-    return Report.of(proposal.plan, proposal.decision, source=proposal.source)
+    is_undo = proposal.request is not None and proposal.request.is_undo
+    command = f"laketable undo {proposal.table}" if is_undo else ""
+    return Report.of(proposal.plan, proposal.decision, source=proposal.source, command=command)
 
 
 def worst(codes: Iterable[ExitCode]) -> ExitCode:

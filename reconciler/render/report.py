@@ -110,7 +110,8 @@ def headline(plan: Plan) -> str:
     """Name a plan's manifest, catalog and table, with the table's size."""
     owner = "/".join(plan.owner.split("/")[-2:]) if plan.owner else ""
     left = f"LakeTable {clean(owner)} → " if owner else "LakeTable "
-    return f"{left}{clean(plan.catalog)}: {clean(str(plan.table))}  ({_shape(plan)})"
+    catalog = f"{clean(plan.catalog)}: " if plan.catalog else ""
+    return f"{left}{catalog}{clean(str(plan.table))}  ({_shape(plan)})"
 
 
 def _shape(plan: Plan) -> str:
@@ -211,6 +212,10 @@ def next_steps(report: Report) -> list[Step]:
                 Step("Denied; an approval does not help."),
                 *why,
                 Step("Next: change the manifest, or the policy that denies it."),
+            ]
+        case Verdict.WAITING if not plan.hash:
+            return [
+                Step("Compared offline. 'laketable plan' without --against shows what it means for the live table.")
             ]
         case Verdict.WAITING:
             return [Step("Needs approval."), *why, *_ways_to_approve(report, command, plan.hash)]

@@ -78,7 +78,7 @@ def render_report(
         page.findings(plan, info=info)
         page.upkeep(plan)
         if plan.operations:
-            page.line(f"Plan {short_hash(plan.hash)}: {totals([plan])}", Style.BOLD)
+            page.line(f"Plan{' ' * bool(plan.hash)}{short_hash(plan.hash)}: {totals([plan])}", Style.BOLD)
     if next_step:
         first, *others = next_steps(report)
         page.line(first.text, _VERDICTS[report.verdict])

@@ -17,7 +17,15 @@ from reconciler.diff import iceberg_commit as commits
 from reconciler.diff.apply import CannotApply, apply
 from reconciler.diff.changes import Change, CreateTable, DropTable, RenameTable
 from reconciler.engines.java_errors import COMMIT_FAILED, class_names, translate
-from reconciler.errors import CommitConflict, InvalidInput, InvalidTable, LakeError, TableAlreadyExists, TableNotFound
+from reconciler.errors import (
+    CommitConflict,
+    CommitStateUnknown,
+    InvalidInput,
+    InvalidTable,
+    LakeError,
+    TableAlreadyExists,
+    TableNotFound,
+)
 from reconciler.model.metadata import JsonObject, TableMetadata, decode_metadata, to_observed
 from reconciler.model.table import Observed, TableFormat, TableIdent, TableSpec, TableVersion
 from reconciler.ports import CommitOutcome
@@ -94,8 +102,14 @@ class SparkExecutor:
             updated = self._built(self._iceberg.TableMetadata.buildFrom(java_base), updates)
             self._verify(table, target.spec, updated)
             asserts = commits.requirements(live, target, guard_snapshot=guard_snapshot)
-            if self._commit(operations, java_base, updated, _Request(asserts, updates), table):
-                return self._outcome(table)
+            try:
+                if self._commit(operations, java_base, updated, _Request(asserts, updates), table):
+                    return self._outcome(table)
+            except CommitStateUnknown:
+                found = self._decode(self._operations(table).current(), table)
+                if found.uuid == base.uuid and not commits.updates(found, target):
+                    return msgspec.structs.replace(self._outcome(table), replayed=True)
+                raise
         raise CommitConflict(f"Other writers got in first {ATTEMPTS} times.", where=str(table), hint="Apply again.")
 
     # ------------------------------------------------------------ create, rename, drop

@@ -15,6 +15,7 @@ from reconciler.errors import InvalidInput, ManifestErrors
 from reconciler.model.faults import DocumentPath, Fault, print_document_path
 from reconciler.model.manifest import API_VERSION, GROUP, LakeCatalog, LakePolicy, LakeTable, Manifest
 from reconciler.model.manifest.checks import catalog_faults, policy_faults, table_faults
+from reconciler.model.type_strings import TypeTextError, parse_type
 from reconciler.model.yaml import Data, Positions, decode, load_all
 
 _MODELS: dict[str, type[Manifest]] = {"LakeTable": LakeTable, "LakeCatalog": LakeCatalog, "LakePolicy": LakePolicy}
@@ -154,10 +155,26 @@ def _manifest(kind: str, data: dict[str, Data]) -> tuple[Manifest | None, list[F
     except msgspec.ValidationError:
         from reconciler.model.manifest.shape import shape_faults
 
-        return None, shape_faults(cleaned, model) or [Fault((), f"this is not a {kind}")]
+        faults = shape_faults(cleaned, model) or [Fault((), f"this is not a {kind}")]
+        return None, [*faults, *_type_faults(cleaned)]
     check = cast("Callable[[Manifest], list[Fault]]", _CHECKS[kind])
     faults = [*_name_faults(manifest), *check(manifest)]
     return (None, faults) if faults else (manifest, [])
+
+
+def _type_faults(data: dict[str, Data]) -> list[Fault]:
+    """Check the column types of a document whose shape is wrong elsewhere, so that nobody meets them one by one."""
+    spec = data.get("spec")
+    columns = spec.get("columns") if isinstance(spec, dict) else None
+    faults: list[Fault] = []
+    for index, column in enumerate(columns if isinstance(columns, list) else ()):
+        text = column.get("type") if isinstance(column, dict) else None
+        try:
+            parse_type(text if isinstance(text, str) and text else "int")
+        except TypeTextError as error:
+            path = ("spec", "columns", index, "type")
+            faults.append(Fault(path, error.message, error.hint, offset=error.offset))
+    return faults
 
 
 _CHECKS = {"LakeTable": table_faults, "LakeCatalog": catalog_faults, "LakePolicy": policy_faults}

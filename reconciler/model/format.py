@@ -37,8 +37,9 @@ class _Edit(msgspec.Struct, frozen=True, order=True):
 
 
 def format_manifest(text: str, source: str = "-") -> str:
-    """Return the text with canonical type strings and key order; formatting twice is formatting once."""
+    """Return the text with canonical type strings and key order; raise InvalidInput for unreadable YAML."""
     decoded = decode(text, source)
+    load_all(decoded, source)  # refuses what is YAML but no data: duplicate keys, keys that are lists
     edits: list[_Edit] = []
     for root in compose(decoded, source):
         kind = _kind(root)

@@ -104,6 +104,12 @@ def test_types_that_cannot_be_read_are_left_alone() -> None:
     assert format_manifest(text) == text
 
 
+@pytest.mark.parametrize("text", ["a: [", "? [a]\n: b", "a: 1\na: 2"])
+def test_unreadable_text_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        format_manifest(text)
+
+
 HEAD = "apiVersion: laketable.dev/v1alpha1\nkind: LakeTable\nmetadata: {name: t}\n"
 HASH = "sha256:" + 64 * "a"
 

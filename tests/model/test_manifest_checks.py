@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reconciler.diff.changes import Change
 from reconciler.errors import InvalidInput, ManifestErrors
@@ -301,6 +303,27 @@ def test_all_errors_of_all_documents_are_told_in_order() -> None:
     bad = _columns("{name: a, type: itn}", "{name: A, type: int}")
     found = problems(f"{bad}---\n{bad}")
     assert [part.split(": ")[0] for part in found] == ["f:6:23", "f:7:14", "f:14:23", "f:15:14"]
+
+
+def test_a_wrong_shape_hides_no_wrong_type() -> None:
+    found = problems(_columns("{name: a, type: itn}", "{name: b, typ: int}", "{name: c, type: 7}"))
+    assert [part.split(": ")[1] for part in found] == [
+        "spec.columns[0].type",
+        "spec.columns[1].type",
+        "spec.columns[1].typ",
+        "spec.columns[2].type",
+    ]
+
+
+@given(st.data())
+def test_no_damage_to_a_file_ends_in_anything_but_errors(data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(TABLE)))
+    end = start + data.draw(st.integers(0, 12))
+    junk = data.draw(
+        st.sampled_from(["", "[", "}", ": ", "- ", "null", "~: ", "&a ", "*a", "\t", "7", '"', "<<: ", "\x00", "é"])
+    )
+    lines = problems(TABLE[:start] + junk + TABLE[end:])
+    assert all(line.startswith("f:") and "\n" not in line for line in lines)
 
 
 @pytest.mark.parametrize(

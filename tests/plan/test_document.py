@@ -60,7 +60,7 @@ def test_published_schema_is_current(golden: Golden) -> None:
         pytest.param(b'"breaking": true', b'"breaking": false', id="a flag"),
         pytest.param(b'"fingerprint": "sha256:', b'"fingerprint": "sha256:0', id="the fingerprint"),
         pytest.param(b'"owner": ', b'"approved": true, "owner": ', id="a field nobody knows"),
-        pytest.param(b'"operation_class": 0', b'"operation_class": 3', id="a class"),
+        pytest.param(b'"operation_class": "metadata-only"', b'"operation_class": "destructive"', id="a class"),
     ],
 )
 def test_a_changed_document_is_refused(before: bytes, after: bytes) -> None:

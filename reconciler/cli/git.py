@@ -21,7 +21,8 @@ PREFIX = "git:"
 
 def changed_tables(project: Project, revision: str) -> tuple[TableDocument, ...]:
     """Keep the manifests whose file, or whose folder's catalog or policy file, changed since the branch forked."""
-    fork = _git("merge-base", revision, "HEAD").strip()
+    unrelated = f"'{revision}' and HEAD share no history here; a shallow clone must fetch it (fetch-depth: 0)"
+    fork = _git("merge-base", _commit(revision), "HEAD", what=unrelated).strip()
     top = _git("rev-parse", "--show-toplevel").strip()
     listed = _git("diff", "--name-only", "-z", "--no-renames", fork, "--").split("\0")
     untracked = _git("ls-files", "--others", "--exclude-standard", "--full-name", "-z", top).split("\0")
@@ -50,14 +51,14 @@ def plan_against(
 
 def _former(names: Sequence[str], recursive: bool, revision: str) -> dict[tuple[str, str], Desired]:
     """Load the same files as they were at a revision; a file that was not there, or was not valid, declares nothing."""
-    _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", what=f"'{revision}' is not a Git revision")
+    commit = _commit(revision)
     found = {}
     for source in read_sources(names, recursive=recursive):
         if source.path == STDIN:
             raise InvalidInput("Standard input has no former revision.", hint="Name files of the repository.")
         folder, name = os.path.split(os.path.realpath(source.path))
         try:
-            text = _git("show", f"{revision}:./{name}", folder=folder)
+            text = _git("show", f"{commit}:./{name}", folder=folder)
         except InvalidInput:
             continue
         for document in load_documents(text.encode(), f"{revision}:{source.path}"):
@@ -65,6 +66,12 @@ def _former(names: Sequence[str], recursive: bool, revision: str) -> dict[tuple[
                 metadata = document.manifest.metadata
                 found[metadata.namespace, metadata.name] = to_desired(document.manifest, project=project_name())
     return found
+
+
+def _commit(revision: str) -> str:
+    """Return a revision's commit; what looks like an option is no revision either."""
+    what = f"'{revision}' is not a Git revision"
+    return _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", what=what).strip()
 
 
 def _git(*arguments: str, folder: str | None = None, what: str = "") -> str:

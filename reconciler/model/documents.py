@@ -15,6 +15,7 @@ from reconciler.errors import InvalidInput, ManifestErrors
 from reconciler.model.faults import DocumentPath, Fault, print_document_path
 from reconciler.model.manifest import API_VERSION, GROUP, LakeCatalog, LakePolicy, LakeTable, Manifest
 from reconciler.model.manifest.checks import catalog_faults, policy_faults, table_faults
+from reconciler.model.manifest.column_checks import MAX_TOLD
 from reconciler.model.type_strings import TypeTextError, parse_type
 from reconciler.model.yaml import Data, Positions, decode, load_all
 
@@ -174,6 +175,8 @@ def _type_faults(data: dict[str, Data]) -> list[Fault]:
         except TypeTextError as error:
             path = ("spec", "columns", index, "type")
             faults.append(Fault(path, error.message, error.hint, offset=error.offset))
+            if len(faults) == MAX_TOLD:
+                break
     return faults
 
 

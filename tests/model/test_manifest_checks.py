@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.diff.changes import Change
@@ -315,6 +315,7 @@ def test_a_wrong_shape_hides_no_wrong_type() -> None:
     ]
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_no_damage_to_a_file_ends_in_anything_but_errors(data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(TABLE)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.diff.bind import bind
@@ -196,6 +196,7 @@ DATA: st.SearchStrategy[Data] = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(DATA)
 def test_printed_yaml_reads_back_as_itself(data: Data) -> None:
     assert load_all(dump_data({"a": data}), "f") == [{"a": data}]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.model.type_strings import TypeTextError, parse_path, parse_type, print_path, print_type
@@ -55,16 +55,19 @@ def _nested(types: st.SearchStrategy[Type]) -> st.SearchStrategy[Type]:
 TYPES: st.SearchStrategy[Type] = st.recursive(st.sampled_from(PRIMITIVES), _nested, max_leaves=12)
 
 
+@settings(deadline=None)
 @given(TYPES)
 def test_what_is_printed_reads_back_as_itself(type_: Type) -> None:
     assert parse_type(print_type(type_)) == type_
 
 
+@settings(deadline=None)
 @given(st.lists(NAMES, min_size=1, max_size=4).map(tuple))
 def test_paths_read_back_as_themselves(path: tuple[str, ...]) -> None:
     assert parse_path(print_path(path)) == path
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="structlimap<>(),:`' []0123456789aé\"", max_size=40))
 def test_no_text_breaks_the_reader(text: str) -> None:
     offset = 0

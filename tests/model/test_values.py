@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.model.defaults import canonical_default
@@ -22,6 +22,7 @@ def test_durations(text: str, value: int) -> None:
     assert parse_duration(text) == value
 
 
+@settings(deadline=None)
 @given(st.integers(min_value=0, max_value=10**14))
 def test_printed_durations_read_back(milliseconds: int) -> None:
     assert parse_duration(print_duration(milliseconds)) == milliseconds

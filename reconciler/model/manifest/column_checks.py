@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -12,9 +13,11 @@ from reconciler.model.manifest.table import Column, LakeTableSpec
 from reconciler.model.primitives import minimum_format_version
 from reconciler.model.suggestions import did_you_mean
 from reconciler.model.type_strings import TypeTextError, parse_path, parse_type, print_path, quote_name
-from reconciler.model.types import FieldPath, ListType, MapType, StructType, Type, dotted, fields_of
+from reconciler.model.types import Field, FieldPath, ListType, MapType, StructType, Type, dotted, fields_of
 
 _COLUMNS = ("spec", "columns")
+# nobody reads more, and looking for what was meant takes time that a hostile file should not get
+MAX_TOLD = 100
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -25,6 +28,7 @@ class Found(msgspec.Struct, frozen=True):
     is_required: bool = False
     is_repeated: bool = False
     is_in_map_key: bool = False
+    doc: str | None = None
 
 
 class Columns:
@@ -34,12 +38,19 @@ class Columns:
         self.columns = columns
         self.types: list[Type | None] = []
         self.type_errors: list[tuple[int, TypeTextError]] = []
+        self._children: dict[int, dict[str, Field]] = {}
+        self._misses = 0
         for index, column in enumerate(columns):
             try:
-                self.types.append(parse_type(column.type))
+                self.types.append(parse_type(column.type) if len(self.type_errors) < MAX_TOLD else None)
             except TypeTextError as error:
                 self.types.append(None)
                 self.type_errors.append((index, error))
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Each column's place in the list."""
+        return {column.name: index for index, column in enumerate(self.columns)}
 
     def find(self, text: str, place: DocumentPath, faults: list[Fault]) -> Found | None:
         """Look up a column path that stands at `place`; a path to nothing is a fault there."""
@@ -50,37 +61,46 @@ class Columns:
             return None
         found, missing, siblings = self.walk(path)
         if found is None:
-            shown = dotted(path)
-            message = f"there is no column '{shown}'" if missing == 0 else f"'{dotted(path[:missing])}' has no field"
-            message += f" '{path[missing]}'" if missing else ""
-            whole = ".".join(path)
-            if any(column.name == whole for column in self.columns) and len(path) > 1:
-                hint = f"Write the column's name in back-ticks: '{quote_name(whole)}'."
-            else:
-                near = did_you_mean(path[missing], siblings)
-                hint = near or f"There are: {', '.join(list(siblings)[:8])}{', …' if len(siblings) > 8 else ''}."
-                hint = hint if siblings else "It has no fields."
+            self._misses += 1
+            message = f"'{dotted(path[:missing])}' has no field '{path[missing]}'"
+            message = message if missing else f"there is no column '{dotted(path)}'"
+            hint = self._hint(path, missing, siblings) if self._misses <= MAX_TOLD else ""
             faults.append(Fault(place, message, hint))
         return found
 
+    def _hint(self, path: FieldPath, missing: int, siblings: Sequence[str]) -> str:
+        whole = ".".join(path)
+        if len(path) > 1 and whole in self.index:
+            return f"Write the column's name in back-ticks: '{quote_name(whole)}'."
+        if not siblings:
+            return "It has no fields."
+        listed = f"There are: {', '.join(siblings[:8])}{', …' if len(siblings) > 8 else ''}."
+        return did_you_mean(path[missing], siblings) or listed
+
+    def _child(self, type_: Type, name: str) -> Field | None:
+        children = self._children.get(id(type_))
+        if children is None:
+            children = self._children[id(type_)] = {field.name: field for field in fields_of(type_)}
+        return children.get(name)
+
     def walk(self, path: FieldPath) -> tuple[Found | None, int, Sequence[str]]:
         """Follow a path; return what it leads to, or None with the failing depth and the names that are there."""
-        index = next((i for i, column in enumerate(self.columns) if column.name == path[0]), None)
+        index = self.index.get(path[0])
         if index is None:
             return None, 0, [column.name for column in self.columns]
-        type_, required, repeated, in_key = self.types[index], self.columns[index].required, False, False
+        type_, required, doc = self.types[index], self.columns[index].required, self.columns[index].doc
+        repeated = in_key = False
         for depth, segment in enumerate(path[1:], start=1):
             if type_ is None:
                 return Found(path, None), depth, ()
-            children = fields_of(type_)
-            child = next((field for field in children if field.name == segment), None)
+            child = self._child(type_, segment)
             if child is None:
-                return None, depth, [field.name for field in children]
+                return None, depth, [field.name for field in fields_of(type_)]
             repeated = repeated or isinstance(type_, ListType | MapType)
             in_key = in_key or (isinstance(type_, MapType) and segment == "key")
             required = required and child.required
-            type_ = child.type
-        found = Found(path, type_, is_required=required, is_repeated=repeated, is_in_map_key=in_key)
+            type_, doc = child.type, child.doc
+        found = Found(path, type_, is_required=required, is_repeated=repeated, is_in_map_key=in_key, doc=doc)
         return found, len(path), ()
 
 
@@ -179,7 +199,6 @@ def _check_computed(column: Column, place: DocumentPath, faults: list[Fault]) ->
 def _check_renames(renames: dict[str, tuple[str, DocumentPath]], faults: list[Fault]) -> None:
     """Refuse a rename from itself, two columns from one, and cycles of any length (each reported once)."""
     by_source: dict[str, str] = {}
-    reported: set[str] = set()
     for name, (source, place) in renames.items():
         if name == source:
             faults.append(Fault(place, f"'{name}' has that name already", "Remove renamedFrom."))
@@ -188,21 +207,24 @@ def _check_renames(renames: dict[str, tuple[str, DocumentPath]], faults: list[Fa
         if other != name:
             message = f"'{source}' cannot become both '{other}' and '{name}'"
             faults.append(Fault(place, message, "Remove one renamedFrom."))
-        cycle = _cycle(name, renames)
-        if len(cycle) > 1 and name not in reported:
-            reported.update(cycle)
-            shown = " ← ".join((*cycle, name))
-            hint = "Rename in two steps, through a third name."
-            faults.append(Fault(place, f"the renames go round in a circle: {shown}", hint))
+    for cycle in _cycles(renames):
+        shown = " ← ".join((*cycle[:10], *(["…"] if len(cycle) > 10 else []), cycle[0]))
+        hint = "Rename in two steps, through a third name."
+        faults.append(Fault(renames[cycle[0]][1], f"the renames go round in a circle: {shown}", hint))
 
 
-def _cycle(start: str, renames: dict[str, tuple[str, DocumentPath]]) -> list[str]:
-    """Follow renamedFrom from `start`; return the names passed when it leads back, else nothing."""
-    chain, at = [start], renames[start][0]
-    while at in renames and at not in chain:
-        chain.append(at)
-        at = renames[at][0]
-    return chain if at == start else []
+def _cycles(renames: dict[str, tuple[str, DocumentPath]]) -> Iterator[list[str]]:
+    """Follow renamedFrom from every name, each name once; yield every circle of more than one."""
+    passed: set[str] = set()
+    for start in renames:
+        chain: dict[str, int] = {}
+        at = start
+        while at in renames and at not in passed:
+            passed.add(at)
+            chain[at] = len(chain)
+            at = renames[at][0]
+        if at in chain and len(chain) - chain[at] > 1:
+            yield list(chain)[chain[at] :]
 
 
 def nested_field_faults(spec: LakeTableSpec, columns: Columns, faults: list[Fault]) -> None:
@@ -247,11 +269,9 @@ def _check_nested_entry(spec: LakeTableSpec, columns: Columns, index: int, found
             short = entry.renamed_from.removeprefix(prefix)
             message = "renamedFrom takes the former name alone, without its parents"
             faults.append(Fault((*place, "renamedFrom"), message, f"Write renamedFrom: {short}."))
-    if entry.doc is not None and parent is not None and isinstance(parent.type, StructType):
-        field = next((f for f in parent.type.fields if f.name == found.path[-1]), None)
-        if field is not None and field.doc is not None:
-            message = "the doc is said twice: the type string has a comment too"
-            faults.append(Fault((*place, "doc"), message, "Remove one of them.", at_key=True))
+    if entry.doc is not None and found.doc is not None:
+        message = "the doc is said twice: the type string has a comment too"
+        faults.append(Fault((*place, "doc"), message, "Remove one of them.", at_key=True))
     if entry.default is not msgspec.UNSET and found.type is not None:
         _check_default(found.type, entry.default, spec.format_version, (*place, "default"), faults)
 

@@ -21,6 +21,7 @@ from reconciler.model.table import (
     UnmanagedColumns,
 )
 from reconciler.model.types import Field, StructType
+from reconciler.model.yaml_text import dump_yaml
 from tests.model.test_manifest_checks import TABLE
 
 
@@ -176,3 +177,20 @@ def test_the_hash_is_blind_to(before: str, after: str) -> None:
 def test_the_hash_covers(before: str, after: str) -> None:
     assert TABLE.count(before) == 1
     assert canonical_desired(desired(TABLE.replace(before, after))) != canonical_desired(desired())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(TABLE, id="everything"),
+        pytest.param(MINIMAL, id="minimal"),
+        pytest.param(
+            f"{MINIMAL.replace('bigint', 'bigint, default: null, doc: ' + repr(''))}  partitioning: []\n  tags: []\n",
+            id="stated-as-empty",
+        ),
+    ],
+)
+def test_a_printed_manifest_means_the_same(text: str) -> None:
+    (document,) = load_documents(text, "f")
+    assert document.manifest is not None
+    assert desired(dump_yaml(document.manifest)) == desired(text)

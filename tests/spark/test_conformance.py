@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
+from reconciler.diff.changes import CreateTable, SetProperty
+from reconciler.diff.diff import diff
+from reconciler.model.table import TableIdent, TableSpec
 from reconciler.ports import MetadataExecutor
-from tests.suites.cells import CELLS, Cell
+from tests.laws.strategies import evolved, specs
+from tests.suites.cells import CELLS, TOGETHER, Cell
 from tests.suites.conformance import Workshop, changes_of, check_equal, check_refused
 
 pytestmark = pytest.mark.spark
@@ -43,3 +52,54 @@ def test_cell(workshop: Workshop, cell: Cell, executor_name: str, lake: str) -> 
     for read in readers:
         (row,) = read(ident, lake)
         assert {key: row[key] for key in cell.read} == cell.read
+
+
+_counter = itertools.count()
+
+
+@pytest.mark.parametrize("lake", LAKES)
+@settings(max_examples=20, deadline=None, derandomize=True, database=None)
+@given(data=st.data())
+def test_random_tables_evolve_as_the_model_says(workshop: Workshop, lake: str, data: st.DataObject) -> None:
+    spec = data.draw(specs())
+    target = data.draw(evolved(spec))
+    number = next(_counter)
+    results = []
+    for name in EXECUTORS:
+        ident = TableIdent(("random", lake), f"{name}{number}")
+        executor = executor_of(workshop, name, lake)
+        executor.apply(ident, None, (CreateTable(spec=renamed(spec, ident)),))
+        before = workshop.read(ident, lake)
+        assert without_place(before.observed.spec) == without_place(spec)
+        changes = diff(before.observed.spec, renamed(target, ident, before.observed.spec.location))
+        outcome = executor.apply(ident, before.observed.version, changes)
+        after = workshop.read(ident, lake)
+        if changes:
+            check_equal(before, after, outcome, changes)
+        results.append(without_place(after.observed.spec))
+    assert results[0] == results[1]
+
+
+def renamed(spec: TableSpec, ident: TableIdent, location: str | None = None) -> TableSpec:
+    return msgspec.structs.replace(spec, ident=ident, location=location)
+
+
+def without_place(spec: TableSpec) -> TableSpec:
+    return renamed(spec, TableIdent(("x",), "x"))
+
+
+def test_a_planted_fault_is_noticed(workshop: Workshop) -> None:
+    """The suite compares: another id, a second commit or a lost doc fails it."""
+    before = workshop.fresh(TOGETHER, "embedded")
+    ident, executor = before.observed.spec.ident, workshop.spark_executors["embedded"]
+    changes = changes_of(TOGETHER, before.observed)
+    outcome = executor.apply(ident, before.observed.version, changes)
+    after = workshop.read(ident, "embedded")
+    check_equal(before, after, outcome, changes)
+    with pytest.raises(AssertionError):
+        check_equal(before, after, outcome, changes[:-3])
+    executor.apply(ident, outcome.version, (SetProperty(key="laketable.x", before=None, after="1"),))
+    with pytest.raises(AssertionError):
+        check_equal(before, workshop.read(ident, "embedded"), outcome, changes)
+    with pytest.raises(AssertionError):
+        check_refused(workshop, executor, "embedded", workshop.read(ident, "embedded"), changes)

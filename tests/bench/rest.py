@@ -1,0 +1,78 @@
+"""The same plan over a REST catalog at a distance of 20 ms, beside PyIceberg one by one and with threads."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.bench.data import project
+from tests.bench.process import LAKETABLE, Cost, environment, median, module, run
+from tests.bench.report import Row
+
+NAME = "rest"
+WALL_SECONDS = 2.0
+LATENCY = 0.02
+THREADS = 32
+SUBSET = 100
+RUNS = 3
+
+
+def measure(root: Path, *, quick: bool) -> Iterator[Row]:
+    """Plan with nothing remembered, plan again, and let PyIceberg load the same tables."""
+    count = 200 if quick else 1000
+    folder = project(root, "tables", count)
+    with _server(folder) as uri:
+        cold = median(RUNS, lambda: _plan(folder, uri))
+        what = f"laketable plan, {count:,} tables, {LATENCY * 1000:.0f} ms"
+        yield Row(NAME, what, cold, (("wall", WALL_SECONDS),), cold, figure="wall")
+        with tempfile.TemporaryDirectory() as cache:
+            _plan(folder, uri, cache)
+            warm = median(RUNS, lambda: _plan(folder, uri, cache))
+        yield Row(NAME, "  again: every answer is 304", warm, (("wall", WALL_SECONDS),), cold, figure="wall")
+        threads = run(module("loops", "rest-threads", str(folder), uri, str(THREADS)), cwd=folder)
+        yield Row(NAME, f"  PyIceberg, {THREADS} threads", threads, base=cold, figure="wall")
+        start = run(module("loops", "rest", str(folder), uri, "1"), cwd=folder)
+        some = run(module("loops", "rest", str(folder), uri, str(SUBSET)), cwd=folder)
+        yield Row(
+            NAME,
+            f"  PyIceberg one by one (extrapolated from {SUBSET})",
+            _extrapolate(start, some, count),
+            base=cold,
+            figure="wall",
+        )
+
+
+def _plan(folder: Path, uri: str, cache: str | None = None) -> Cost:
+    env = {"PYICEBERG_CATALOG__LAKE__URI": uri, "PYICEBERG_CATALOG__LAKE__TYPE": "rest"}
+    command = [LAKETABLE, "plan", "-f", "tables", "--detailed-exitcode", "--include-upkeep"]
+    if cache is not None:
+        return run(command, cwd=folder, env={**env, "XDG_CACHE_HOME": cache})
+    with tempfile.TemporaryDirectory() as empty:
+        return run(command, cwd=folder, env={**env, "XDG_CACHE_HOME": empty})
+
+
+def _extrapolate(start: Cost, some: Cost, count: int) -> Cost:
+    """Take start-up once and every further table at the price of those measured."""
+    factor = (count - 1) / (SUBSET - 1)
+    cpu = (start.cpu or 0.0) + ((some.cpu or 0.0) - (start.cpu or 0.0)) * factor
+    return Cost(start.wall + (some.wall - start.wall) * factor, cpu, some.rss)
+
+
+@contextmanager
+def _server(folder: Path) -> Iterator[str]:
+    """Run the stub in a process of its own; it ends with its stdin."""
+    command, env = module("rest_stub", str(folder), str(LATENCY)), _plain()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as server:
+        if server.stdin is None or server.stdout is None:
+            raise RuntimeError("the stub has no pipes")
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.stdin.close()
+
+
+def _plain() -> Mapping[str, str]:
+    return environment(None)

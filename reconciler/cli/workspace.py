@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
-from reconciler.cli.console import progress
+from reconciler.cli.console import note, progress
 from reconciler.cli.project import Project, TableDocument, find_catalog
 from reconciler.errors import PRECEDENCE, ExitCode, LakeError
 from reconciler.pipeline import Approval, Execution, Proposal, Request, propose_all
@@ -111,6 +111,18 @@ def report(proposal: Proposal) -> Report:
     is_undo = proposal.request is not None and proposal.request.is_undo
     command = f"laketable undo {proposal.table}" if is_undo else ""
     return Report.of(proposal.plan, proposal.decision, source=proposal.source, command=command)
+
+
+def complain(proposals: Iterable[Proposal]) -> None:
+    """Say on stderr why tables have no plan: one line per error, with the manifest's place."""
+    lines = []
+    for proposal in proposals:
+        if proposal.error is not None:
+            text = str(proposal.error)
+            place = "" if not proposal.source or text.startswith(proposal.source) else f"{proposal.source}: "
+            lines.append(f"error: {place}{text}")
+    for line in dict.fromkeys(lines):
+        note(line)
 
 
 def worst(codes: Iterable[ExitCode]) -> ExitCode:

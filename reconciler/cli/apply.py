@@ -81,12 +81,14 @@ class TextShow:
 
     def proposals(self, proposals: Sequence[Proposal]) -> None:
         """Show the plans that do something, and of several tables the summary."""
-        reports = [report(p) for p in proposals if p.plan is None or p.plan.operations or p.plan.is_blocked]
+        reports = [report(p) for p in proposals if p.plan is not None and (p.plan.operations or p.plan.is_blocked)]
         for shown in reports:
             goes_on = shown.verdict is Verdict.ALLOWED or (shown.verdict is Verdict.WAITING and is_interactive())
             say(render_report(shown, width=width(), color=wants_color(), next_step=not goes_on))
+            say("")
         if len(proposals) > 1:
             say(render_summary([report(p) for p in proposals], width=width(), color=wants_color()))
+            say("")
 
     def event(self, event: Event) -> None:
         """Show an outcome; what went wrong goes to stderr."""

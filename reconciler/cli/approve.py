@@ -9,7 +9,7 @@ from reconciler.cli.console import note, say, wants_color, width
 from reconciler.cli.files import STDIN
 from reconciler.cli.fmt import replace_file
 from reconciler.cli.project import TableDocument, load_tables
-from reconciler.cli.workspace import Workspace, report, worst
+from reconciler.cli.workspace import Workspace, complain, report, worst
 from reconciler.errors import ExitCode, InvalidInput
 from reconciler.model.format import set_approval
 from reconciler.pipeline import Proposal
@@ -30,9 +30,12 @@ def command(names: tuple[str, ...], recursive: bool) -> int:
 
 def _approve(table: TableDocument, proposal: Proposal) -> ExitCode:
     plan = proposal.plan
-    if plan is None or plan.is_blocked:
+    if plan is None:
+        complain([proposal])
+        return proposal.error.exit_code if proposal.error else ExitCode.ERROR
+    if plan.is_blocked:
         note(render_report(report(proposal), width=width(), color=wants_color()))
-        return ExitCode.DENIED if plan else ExitCode.ERROR
+        return ExitCode.DENIED
     if not plan.operations:
         say(f"{table.place}: {plan.table} has nothing to approve.")
         return ExitCode.OK

@@ -14,6 +14,7 @@ from reconciler.cli.live import open_workspace
 from reconciler.cli.project import find_catalog
 from reconciler.errors import ExitCode, LakeError
 from reconciler.render.status import CatalogRow, catalogs_table
+from reconciler.render.units import plural
 
 
 @click.command("catalogs")
@@ -42,7 +43,7 @@ def _check(found: list[CatalogSettings]) -> ExitCode:
     for settings in found:
         try:
             namespaces = IcebergCatalog(settings).list_namespaces()
-            say(f"{settings.name}: answers, {len(namespaces)} namespaces")
+            say(f"{settings.name}: answers, {plural(len(namespaces), 'namespace')}")
         except LakeError as error:
             say(f"{settings.name}: {error}")
             code = ExitCode.ERROR

@@ -37,8 +37,8 @@ def is_interactive() -> bool:
 
 
 def say(text: str) -> None:
-    """Write a result."""
-    click.echo(text)
+    """Write a result, ending in one newline."""
+    click.echo(text.removesuffix("\n"))
 
 
 def note(text: str) -> None:

@@ -13,6 +13,7 @@ from reconciler.cli.live import open_workspace
 from reconciler.cli.project import find_catalog
 from reconciler.errors import ExitCode, LakeError
 from reconciler.render.status import Check, CheckState, doctor_table
+from reconciler.render.units import plural
 
 
 @click.command("doctor")
@@ -41,6 +42,6 @@ def _catalog(name: str | None, names: tuple[str, ...]) -> Check:
     try:
         settings = find_catalog(name, open_workspace(names).project)
         namespaces = IcebergCatalog(settings).list_namespaces()
-        return Check(settings.place, CheckState.OK, f"answers, {len(namespaces)} namespaces")
+        return Check(settings.place, CheckState.OK, f"answers, {plural(len(namespaces), 'namespace')}")
     except LakeError as error:
         return Check(f"catalog {name}", CheckState.FAILED, error.message, error.hint)

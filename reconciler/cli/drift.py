@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from reconciler.cli import options
-from reconciler.cli.console import note, say, wants_color, width
+from reconciler.cli.console import say, wants_color, width
 from reconciler.cli.plan import exit_code
 from reconciler.cli.project import load_tables
-from reconciler.cli.workspace import Workspace, worst
+from reconciler.cli.workspace import Workspace, complain, worst
 from reconciler.errors import ExitCode
 from reconciler.render.status import drift_table, table
+from reconciler.render.units import plural
 
 
 @click.command("drift")
@@ -21,17 +22,15 @@ def command(names: tuple[str, ...], recursive: bool, unmanaged: bool) -> int:
     project = load_tables(names, recursive=recursive)
     workspace = Workspace(project)
     proposals = workspace.propose(project.tables)
-    for proposal in proposals:
-        if proposal.error is not None:
-            note(f"error: {proposal.error}")
+    complain(proposals)
     drifted = [p.plan for p in proposals if p.plan is not None and not p.plan.is_empty]
     if drifted:
         say(drift_table(drifted, width(), color=wants_color()))
-    say(f"{len(drifted)} of {len(proposals)} tables drifted.")
+    say(f"{len(drifted)} of {plural(len(proposals), 'table')} drifted.")
     strangers = _strangers(workspace) if unmanaged else []
     if strangers:
         say(table(("table", "catalog"), strangers, width(), color=wants_color()))
-        say(f"{len(strangers)} tables have no manifest; 'laketable import' writes one.")
+        say(f"Without a manifest: {plural(len(strangers), 'table')}; 'laketable import' writes one.")
     codes = [exit_code(p, detailed=True) for p in proposals if p.plan is None]
     return worst([*codes, *([ExitCode.CHANGES] if drifted or strangers else [])])
 

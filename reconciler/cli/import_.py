@@ -16,6 +16,7 @@ from reconciler.errors import ExitCode, InvalidInput, LakeError, TableNotFound
 from reconciler.model.observed_manifest import from_observed
 from reconciler.model.table import Observed, TableIdent
 from reconciler.model.yaml_text import dump_yaml
+from reconciler.render.units import plural
 
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9-]+")
 
@@ -44,9 +45,9 @@ def command(
             _emit(found, ident, catalog_name, output_dir, written)
         else:
             failed += 1
-            note(f"error: {ident}: {found if isinstance(found, LakeError) else 'cannot be read'}")
+            note(f"error: {found if isinstance(found, LakeError) else f'{ident} cannot be read'}")
     if output_dir:
-        say(f"Wrote {len(written)} manifests to {output_dir}.")
+        say(f"Wrote {plural(len(written), 'manifest')} to {output_dir}.")
     return ExitCode.ERROR if failed else ExitCode.OK
 
 

@@ -42,7 +42,7 @@ def command(folder: str) -> None:
         raise InvalidInput(f"Cannot write {path}: {error.strerror}.", hint="Name another folder.") from error
     say(f"Wrote {path}.")
     note(f"Next: laketable plan -f {folder}, then laketable apply -f {folder}.")
-    note("Without any configuration both use an embedded catalog below .laketable/; docs/catalogs.md has the others.")
+    note("Unless another catalog is configured, both use the embedded one below .laketable/ ('laketable catalogs').")
 
 
 def _ignore(path: Path) -> None:

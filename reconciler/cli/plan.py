@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from reconciler.cli import options
-from reconciler.cli.console import say
-from reconciler.cli.project import Project, load_tables
+from reconciler.cli.console import note, say
+from reconciler.cli.project import Project, TableDocument, load_tables
 from reconciler.cli.results import show_proposals
-from reconciler.cli.workspace import Workspace, worst
+from reconciler.cli.workspace import Workspace, complain, worst
 from reconciler.errors import ExitCode, InvalidInput
 from reconciler.pipeline import Approval, Proposal
 
@@ -49,7 +51,7 @@ def command(
     if changed_since:
         project = _changed(project, changed_since)
     proposals = Workspace(project).propose(project.tables, Approval(take_ownership=take_ownership))
-    say(show_proposals(proposals, project.tables, output, include_upkeep=include_upkeep))
+    _show(proposals, project.tables, output, include_upkeep=include_upkeep)
     if out:
         _write(out, proposals, project)
     return worst(exit_code(p, detailed=detailed_exitcode, include_upkeep=include_upkeep) for p in proposals)
@@ -65,11 +67,18 @@ def exit_code(proposal: Proposal, *, detailed: bool, include_upkeep: bool = Fals
     return ExitCode.CHANGES if detailed and pending else ExitCode.OK
 
 
+def _show(proposals: Sequence[Proposal], tables: Sequence[TableDocument], output: str, *, include_upkeep: bool) -> None:
+    text = show_proposals(proposals, tables, output, include_upkeep=include_upkeep)
+    if text:
+        say(text)
+    complain(proposals)
+
+
 def _against(names: tuple[str, ...], recursive: bool, output: str, against: str, detailed: bool) -> int:
     from reconciler.cli.git import plan_against
 
     proposals, tables = plan_against(names, recursive=recursive, against=against)
-    say(show_proposals(proposals, tables, output, include_upkeep=False))
+    _show(proposals, tables, output, include_upkeep=False)
     return worst(exit_code(p, detailed=detailed) for p in proposals)
 
 
@@ -95,3 +104,4 @@ def _write(out: str, proposals: list[Proposal], project: Project) -> None:
         Path(out).write_bytes(dump(proposals, project.tables))
     except OSError as error:
         raise InvalidInput(f"Cannot write '{out}': {error.strerror}.", hint="Name another file.") from error
+    note(f"Wrote {out}. 'laketable apply {shlex.quote(out)}' carries out exactly this, as long as nothing moves.")

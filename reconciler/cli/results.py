@@ -34,10 +34,13 @@ def show_proposals(
 
 
 def _text(reports: Sequence[Report], *, include_upkeep: bool) -> str:
-    """Show what needs reading in full; of many tables the unchanged ones are only counted."""
+    """Show what needs reading in full; of many tables the unchanged ones are only counted, the failed ones named."""
     if len(reports) == 1:
+        if reports[0].plan is None:
+            return ""
         return render_report(reports[0], width=width(), color=wants_color()).rstrip("\n")
-    shown = [r for r in reports if r.verdict is not Verdict.UNCHANGED or (include_upkeep and r.plan and r.plan.upkeep)]
+    hidden = Verdict.UNCHANGED, Verdict.FAILED
+    shown = [r for r in reports if r.verdict not in hidden or (include_upkeep and r.plan and r.plan.upkeep)]
     pages = [render_report(r, width=width(), color=wants_color()) for r in shown]
     return "\n".join([*pages, render_summary(reports, width=width(), color=wants_color()).rstrip("\n")])
 

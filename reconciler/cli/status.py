@@ -8,7 +8,7 @@ from reconciler.cli import options
 from reconciler.cli.console import say, wants_color, width
 from reconciler.cli.plan import exit_code
 from reconciler.cli.project import load_tables
-from reconciler.cli.workspace import Workspace, report, worst
+from reconciler.cli.workspace import Workspace, complain, report, worst
 from reconciler.render.report import summary_line
 from reconciler.render.status import status_table
 
@@ -21,5 +21,7 @@ def command(names: tuple[str, ...], recursive: bool) -> int:
     proposals = Workspace(project).propose(project.tables)
     reports = [report(p) for p in proposals]
     say(status_table(reports, width(), color=wants_color()))
+    say("")
     say(summary_line(reports))
+    complain(proposals)
     return worst(exit_code(p, detailed=False) for p in proposals if p.plan is None)

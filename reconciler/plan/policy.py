@@ -88,7 +88,8 @@ def judge(
         return Decision(outcome=Outcome.DENY, reasons=denials, hash=plan.hash)
     if not plan.operations or any(approves(approval, plan.hash) for approval in approvals):
         return Decision(outcome=Outcome.ALLOW, hash=plan.hash)
-    reasons = tuple(dict.fromkeys(_open_questions(plan, policies, auto_approve=auto_approve)))
+    for_the_hash = tuple(dict.fromkeys(_open_questions(plan, policies)))
+    reasons = for_the_hash or (() if auto_approve or _passes_by_itself(plan, policies) else (_waits(plan),))
     if not reasons:
         return Decision(outcome=Outcome.ALLOW, hash=plan.hash)
     others = tuple(
@@ -99,7 +100,7 @@ def judge(
         outcome=Outcome.NEEDS_APPROVAL,
         reasons=(*others, *reasons),
         hash=plan.hash,
-        flag_suffices=not any(_open_questions(plan, policies, auto_approve=True)),
+        flag_suffices=not for_the_hash,
     )
 
 
@@ -165,8 +166,8 @@ def _said(rule: Rule) -> str:
 # ---------------------------------------------------------------- approval
 
 
-def _open_questions(plan: Plan, policies: Sequence[Policy], *, auto_approve: bool) -> Iterator[str]:
-    """Yield why somebody must approve the plan by its hash, or with a flag where that is enough."""
+def _open_questions(plan: Plan, policies: Sequence[Policy]) -> Iterator[str]:
+    """Yield why somebody must approve the plan by its hash: a flag is not enough."""
     top = plan.operation_class
     if top is OperationClass.DESTRUCTIVE:
         yield "Destructive operations need the approval of exactly this plan, by its hash."
@@ -177,9 +178,11 @@ def _open_questions(plan: Plan, policies: Sequence[Policy], *, auto_approve: boo
         yield from _over_budget(plan, policy)
         if policy.auto_approve is not None and top is not OperationClass.DESTRUCTIVE and top not in policy.auto_approve:
             yield f"LakePolicy {policy.name} lets no {top.value} plan pass without approval of its hash."
-    if not auto_approve and top is not OperationClass.DESTRUCTIVE and not _passes_by_itself(plan, policies):
-        breaks = " that breaks readers" if plan.is_breaking else ""
-        yield f"A {top.value} plan{breaks} waits for approval, by its hash or with --auto-approve."
+
+
+def _waits(plan: Plan) -> str:
+    breaks = " that breaks readers" if plan.is_breaking else ""
+    return f"A {plan.operation_class.value} plan{breaks} waits for approval, by its hash or with --auto-approve."
 
 
 def _passes_by_itself(plan: Plan, policies: Sequence[Policy]) -> bool:

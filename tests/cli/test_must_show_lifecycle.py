@@ -28,11 +28,11 @@ EVOLVED = (
     "partitioning: [{column: at, transform: day}]",
     "properties: {write.parquet.compression-codec: zstd}",
 )
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"id": i, "cust": f"c{i}", "amount": i / 2, "address": {"street": f"s{i}", "zip": f"{i:05}"}, "at": None}
     for i in range(5)
 ]
-ROWS_AFTER = [
+ROWS_AFTER: list[dict[str, Any]] = [
     {
         "id": i,
         "customer": f"c{i}",

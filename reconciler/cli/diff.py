@@ -8,39 +8,35 @@ import click
 
 from reconciler.cli import options
 from reconciler.cli.console import note, say
+from reconciler.cli.main import DIFF_FAILED
 from reconciler.cli.project import TableDocument, load_tables
-from reconciler.cli.workspace import Workspace, now_ms
+from reconciler.cli.workspace import Workspace, complain, now_ms
 from reconciler.diff.bind import bind
-from reconciler.errors import LakeError
 from reconciler.model.observed_manifest import from_observed
 from reconciler.model.table import Observed, TableSpec, TableVersion
 from reconciler.model.yaml_text import dump_yaml
 from reconciler.pipeline import Proposal
+from reconciler.render.safe import clean
 
-SAME, DIFFERS, FAILED = 0, 1, 3
+SAME, DIFFERS = 0, 1
 
 
 @click.command("diff")
 @options.manifests
 def command(names: tuple[str, ...], recursive: bool) -> int:
     """Show live tables against their manifests; exits 0 when they are the same, 1 when not, 3 on an error."""
-    try:
-        project = load_tables(names, recursive=recursive)
-    except LakeError as error:
-        for line in str(error).splitlines():
-            note(f"error: {line}")
-        return FAILED
+    project = load_tables(names, recursive=recursive)
     proposals = Workspace(project).propose(project.tables)
     return max((_show(t, p) for t, p in zip(project.tables, proposals, strict=True)), default=SAME)
 
 
 def _show(table: TableDocument, proposal: Proposal) -> int:
     if proposal.plan is None:
-        note(f"error: {proposal.error}")
-        return FAILED
+        complain([proposal])
+        return DIFF_FAILED
     for finding in proposal.plan.findings:
         if finding.is_blocking:
-            note(f"{table.place}: {finding.code} {finding.message} {finding.hint}")
+            note(clean(f"{table.place}: {finding.code} {finding.message} {finding.hint}"))
     if proposal.plan.is_empty:
         return SAME
     live = _yaml(proposal.current.spec, table) if proposal.current else ""

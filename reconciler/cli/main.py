@@ -12,7 +12,9 @@ from collections.abc import Sequence
 
 import click
 
-from reconciler.errors import ExitCode, LakeError
+from reconciler.errors import ExitCode, LakeError, ManifestErrors
+
+DIFF_FAILED = 3
 
 COMMANDS = {
     "init": ("reconciler.cli.init", "Start a project: a first manifest, ignored local state."),
@@ -87,16 +89,16 @@ def run(args: Sequence[str]) -> int:
         return ExitCode.OK
     except click.UsageError as error:
         name = error.ctx.command_path if error.ctx else "laketable"
-        _fail(f"{error.format_message()} (see '{name} --help')")
-        return ExitCode.ERROR
+        _say(f"{error.format_message()} (see '{name} --help')")
+        return _failed(args)
     except click.exceptions.Exit as error:
         return error.exit_code
     except LakeError as error:
-        for line in str(error).splitlines():
-            _fail(line)
-        return error.exit_code
+        for one in error.errors if isinstance(error, ManifestErrors) else (error,):
+            _say(str(one))
+        return _failed(args, error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        _fail("interrupted; nothing was half-applied. Run the same command again to go on.")
+        _say("interrupted; nothing was half-applied. Run the same command again to go on.")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -104,8 +106,8 @@ def run(args: Sequence[str]) -> int:
     except Exception as error:
         if os.environ.get("LAKETABLE_DEBUG"):
             raise
-        _fail(f"{_internal(error)}. This is a defect in laketable: run again with LAKETABLE_DEBUG=1 and report it.")
-        return ExitCode.ERROR
+        _say(f"{_internal(error)}. This is a defect in laketable: run again with LAKETABLE_DEBUG=1 and report it.")
+        return _failed(args)
 
 
 def _internal(error: Exception) -> str:
@@ -117,8 +119,16 @@ def _internal(error: Exception) -> str:
     return f"internal error: {type(error).__name__}{place}"
 
 
-def _fail(line: str) -> None:
-    click.echo(f"error: {line}", err=True)
+def _say(text: str) -> None:
+    """Tell what went wrong in one line, whatever a name in it holds."""
+    from reconciler.render.safe import clean
+
+    click.echo(f"error: {clean(text, 2_000)}", err=True)
+
+
+def _failed(args: Sequence[str], code: ExitCode = ExitCode.ERROR) -> int:
+    """Return the exit code of a failure; for `diff`, as for kubectl's, 1 would say that something differs."""
+    return DIFF_FAILED if args[:1] == ["diff"] else code
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from reconciler.errors import PRECEDENCE, ExitCode, LakeError
 from reconciler.pipeline import Approval, Execution, Proposal, Request, propose_all
 from reconciler.ports import MetadataExecutor
 from reconciler.render.report import Report
+from reconciler.render.safe import clean
 
 ACTOR_VARIABLE = "LAKETABLE_ACTOR"
 NOTHING_APPROVED = Approval()
@@ -120,7 +121,7 @@ def complain(proposals: Iterable[Proposal]) -> None:
         if proposal.error is not None:
             text = str(proposal.error)
             place = "" if not proposal.source or text.startswith(proposal.source) else f"{proposal.source}: "
-            lines.append(f"error: {place}{text}")
+            lines.append(f"error: {clean(place + text, 2_000)}")
     for line in dict.fromkeys(lines):
         note(line)
 

@@ -1,10 +1,13 @@
+from pathlib import Path
+
 import jsonschema
 import msgspec
 
 from reconciler.errors import CatalogUnavailable
 from reconciler.plan.operations import Plan
-from reconciler.render.json import PlanReport, json_schema, render_json
+from reconciler.render.json import PlanReport, json_schema, render_json, schema_page
 from reconciler.render.report import Report
+from tests.goldens import Golden
 from tests.render import samples
 from tests.render.samples import HASH, decision, plan
 
@@ -15,6 +18,13 @@ REPORTS = [
     Report.of(plan(), decision("allow")),
     Report.failed("sales.lost", CatalogUnavailable("The catalog does not answer.")),
 ]
+
+
+SCHEMA = Path(__file__).resolve().parents[2] / "docs/schemas/plan-report.schema.json"
+
+
+def test_the_published_schema_is_current(golden: Golden) -> None:
+    golden.check_file(SCHEMA, schema_page())
 
 
 def test_fits_its_published_schema() -> None:

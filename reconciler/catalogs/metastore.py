@@ -15,7 +15,14 @@ from reconciler.catalogs.connection import EMBEDDED, CatalogSettings, PropertyVa
 from reconciler.catalogs.errors import translate, translating
 from reconciler.catalogs.fast_sql import SqliteReader, local_path
 from reconciler.catalogs.storage import read_file
-from reconciler.errors import CommitConflict, CommitStateUnknown, InvalidInput, LakeError, TableAlreadyExists
+from reconciler.errors import (
+    CommitConflict,
+    CommitStateUnknown,
+    InvalidInput,
+    LakeError,
+    NamespaceNotFound,
+    TableAlreadyExists,
+)
 from reconciler.model.metadata import JsonObject, decode_metadata
 from reconciler.model.table import TableIdent, TableSpec
 
@@ -116,18 +123,24 @@ class MetastoreBackend:
     # ------------------------------------------------------------ names
 
     def list_tables(self, namespace: tuple[str, ...]) -> list[TableIdent]:
-        """List one namespace's tables."""
+        """List one namespace's tables; a namespace without any is asked about, for it may not exist."""
+        if self._sqlite is not None and (tables := self._sqlite.list_tables(namespace)):
+            return tables
+        self._require_catalog(namespace)
         with translating(self._where(namespace)):
             found = self.catalog().list_tables(namespace)
             return [TableIdent(tuple(parts[:-1]), parts[-1]) for parts in found]
 
     def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
         """List the namespaces right below a parent."""
+        if self._is_absent:
+            return []
         with translating(self._where(parent)):
             return [tuple(parts) for parts in self.catalog().list_namespaces(parent)]
 
     def describe_namespace(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
         """Return a namespace's properties."""
+        self._require_catalog(namespace)
         with translating(self._where(namespace)):
             return dict(self.catalog().load_namespace_properties(namespace))
 
@@ -138,6 +151,7 @@ class MetastoreBackend:
 
     def drop_namespace(self, namespace: tuple[str, ...]) -> None:
         """Drop one empty namespace."""
+        self._require_catalog(namespace)
         with translating(self._where(namespace)):
             self.catalog().drop_namespace(namespace)
 
@@ -152,6 +166,18 @@ class MetastoreBackend:
             self.catalog().drop_table(_name(table))
 
     # ------------------------------------------------------------ plumbing
+
+    @property
+    def _is_absent(self) -> bool:
+        """Whether the SQLite file is still to be made, which looking must not do."""
+        path = self._settings.sqlite_path
+        return path is not None and not path.exists()
+
+    def _require_catalog(self, namespace: tuple[str, ...]) -> None:
+        if self._is_absent:
+            raise NamespaceNotFound(
+                "There is no such namespace.", where=self._where(namespace), hint="Create it first."
+            )
 
     def catalog(self) -> Catalog:
         """Return PyIceberg's catalog, made once."""
@@ -185,6 +211,8 @@ def load_pyiceberg(settings: CatalogSettings) -> Catalog:
     from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType, _import_catalog
 
     properties: dict[str, PropertyValue] = dict(settings.properties)
+    if settings.origin == EMBEDDED:
+        properties["py-io-impl"] = "reconciler.catalogs.local_io.LocalFileIO"
     implementation = settings.text("py-catalog-impl")
     if implementation:
         if custom := _import_catalog(settings.name, implementation, properties):
@@ -210,11 +238,11 @@ def _as_models(requirements: Sequence[JsonObject], updates: Sequence[JsonObject]
 
 def _handle(table: TableIdent, catalog: Catalog):  # type: ignore[no-untyped-def]
     """Name a table for `commit_table`, which loads the metadata itself and asks its argument for the name only."""
-    from pyiceberg.io.pyarrow import PyArrowFileIO
+    from pyiceberg.io import load_file_io
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadataV2
 
-    return Table(_name(table), TableMetadataV2.model_construct(), "", PyArrowFileIO(), catalog)
+    return Table(_name(table), TableMetadataV2.model_construct(), "", load_file_io(catalog.properties), catalog)
 
 
 def _name(table: TableIdent) -> tuple[str, ...]:

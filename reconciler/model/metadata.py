@@ -287,7 +287,13 @@ def canonical_fields(fields: tuple[Field, ...]) -> tuple[Field, ...]:
 
 
 def _schema(raw: msgspec.Raw) -> SchemaJson:
-    schema = _DECODE_SCHEMA.decode(raw)
+    try:
+        schema = _DECODE_SCHEMA.decode(raw)
+    except msgspec.DecodeError as e:
+        raise InvalidTable(
+            "A schema in the table's metadata breaks the Iceberg specification.",
+            hint="Open the metadata file the catalog points to, or register the last good one.",
+        ) from e
     text = memoryview(raw).tobytes()
     if b'"decimal(' in text or b'"geography(' in text:
         return msgspec.structs.replace(schema, fields=canonical_fields(schema.fields))

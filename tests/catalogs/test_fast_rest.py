@@ -81,8 +81,15 @@ def configured(server: FaultProxy) -> FaultProxy:
     return server
 
 
-def catalog(server: FaultProxy, *, cache: Path | None = None, now: int = 0, **properties: str) -> IcebergCatalog:
-    settings = explicit("lake", {"type": "rest", "uri": server.uri, **properties})
+def catalog(
+    server: FaultProxy,
+    *,
+    cache: Path | None = None,
+    now: int = 0,
+    properties: Mapping[str, str] | None = None,
+    **plain: str,
+) -> IcebergCatalog:
+    settings = explicit("lake", {"type": "rest", "uri": server.uri, **plain, **(properties or {})})
     pauses: list[float] = []
     backend = RestBackend(settings, lambda: PooledTransport(settings, sleep=pauses.append), EtagCache(cache))
     return IcebergCatalog(settings, backend=backend, now_ms=lambda: now, sleep=pauses.append)
@@ -113,7 +120,7 @@ def test_observation_asks_for_no_credentials(configured: FaultProxy) -> None:
 
 def test_only_the_snapshots_of_refs_when_asked_for(configured: FaultProxy) -> None:
     configured.plan(answer(table()))
-    catalog(configured, **{"snapshot-loading-mode": "refs"}).get_table_spec(ORDERS)
+    catalog(configured, properties={"snapshot-loading-mode": "refs"}).get_table_spec(ORDERS)
     assert configured.requests[-1].path.endswith("?snapshots=refs")
 
 
@@ -124,7 +131,9 @@ def test_client_credentials_are_exchanged_once_and_renewed_when_refused(server: 
     server.plan(error(401), path="/tables/")
     server.plan(answer({"access_token": "second", "token_type": "bearer"}), path="/oauth")
     server.plan(answer(table()), path="/tables/")
-    lake = catalog(server, credential=f"id:{SECRET}", scope="all", **{"oauth2-server-uri": f"{server.uri}/oauth"})
+    lake = catalog(
+        server, credential=f"id:{SECRET}", scope="all", properties={"oauth2-server-uri": f"{server.uri}/oauth"}
+    )
     lake.get_table_spec(ORDERS)
     lake.get_table_spec(ORDERS)
     tokens = [r for r in server.requests if r.path == "/oauth"]

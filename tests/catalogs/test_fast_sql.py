@@ -15,7 +15,7 @@ from reconciler.catalogs.connection import CatalogSettings, embedded, explicit
 from reconciler.catalogs.fast_sql import local_path
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.diff.changes import CreateTable
-from reconciler.errors import CatalogUnavailable, InvalidTable, TableNotFound
+from reconciler.errors import CatalogUnavailable, InvalidTable, NamespaceNotFound, TableNotFound
 from reconciler.model.table import Observed, TableIdent
 from tests.suites.catalog_suite import orders
 
@@ -48,6 +48,12 @@ def metadata_file(settings: CatalogSettings) -> Path:
 def test_a_file_that_is_not_there_holds_no_tables_and_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(TableNotFound):
         IcebergCatalog(embedded(tmp_path)).get_table_spec(ORDERS)
+    lake = IcebergCatalog(embedded(tmp_path))
+    assert (lake.list_namespaces(), lake.list_tables()) == ((), ())
+    with pytest.raises(NamespaceNotFound):
+        lake.list_tables(("sales",))
+    with pytest.raises(NamespaceNotFound):
+        lake.drop_namespace(("sales",))
     assert list(tmp_path.iterdir()) == []
 
 

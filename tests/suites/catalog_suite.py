@@ -247,7 +247,7 @@ class CatalogSuite:
 
     def test_going_back_reuses_ids(self, catalog: Catalog, ident: TableIdent, made: CommitOutcome) -> None:
         """An identical schema, partition spec and sort order come back under their old ids."""
-        away = [RenameColumn(path=("amount",), field_id=3, to="total"), repartition([]), resort([])]
+        away: list[Change] = [RenameColumn(path=("amount",), field_id=3, to="total"), repartition([]), resort([])]
         moved = catalog.apply(ident, made.version, away).version
         back: list[Change] = [
             RenameColumn(path=("total",), field_id=3, to="amount"),

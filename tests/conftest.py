@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from tests.goldens import Golden
 from tests.rest_server import rest_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# The same examples on every run, so that a change is what turns a run red; HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 JVM_FIXTURES = {"rest_catalog", "spark"}
 

@@ -1,0 +1,92 @@
+"""Expressions of a manifest (`computed`, `where`, `using`, `check`): from an author's text to SQL that may run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from sqlglot import exp
+
+from reconciler.model.suggestions import did_you_mean
+from reconciler.model.types import FieldPath, StructType, Type
+from reconciler.sql.literals import quote_name
+from reconciler.sql.parsing import check_same, offset_of, parse_scalar
+from reconciler.sql.refusals import RefusedSql
+from reconciler.sql.scalar import Input, ScalarWriter, Written
+
+
+class Expression(msgspec.Struct, frozen=True, kw_only=True):
+    """An expression that was read, held to the allowlist and printed anew; only `sql` may reach Spark.
+
+    It is deterministic, unless one of `user_functions` is not. `inputs` are the fields it reads, `columns` the columns
+    these lie in. `result` is None where the type is not cheaply known.
+    """
+
+    sql: str
+    inputs: frozenset[FieldPath]
+    user_functions: frozenset[str] = frozenset()
+    result: Type | None = None
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The top-level columns it reads."""
+        return frozenset(path[0] for path in self.inputs)
+
+
+class _SchemaScope:
+    """The columns of one table, by exact name."""
+
+    def __init__(self, schema: StructType) -> None:
+        self._types = {field.name: field.type for field in schema.fields}
+
+    def find(self, parts: Sequence[exp.Identifier]) -> tuple[Written, int]:
+        name = parts[0].name
+        if name not in self._types:
+            hint = did_you_mean(name, self._types) or f"There are: {', '.join(list(self._types)[:8])}."
+            raise RefusedSql(f"there is no column '{name[:80]}'", hint, offset=offset_of(parts[0]))
+        read = frozenset({Input((name,))})
+        return Written(quote_name(name, offset_of(parts[0])), self._types[name], read), 1
+
+    def names(self) -> frozenset[str]:
+        return frozenset(self._types)
+
+
+def parse_expression(
+    text: str, *, schema: StructType, functions: frozenset[str] | None = frozenset()
+) -> Expression:
+    """Return the safe form of a scalar expression over a table's columns; raise RefusedSql.
+
+    `functions` are the user functions (`package.module:function`) the catalog allows; None means not known here, and
+    any well-formed name passes.
+    """
+    expression = _read(text, schema, functions)
+    check_same(text, expression.sql)
+    if _read(expression.sql, schema, functions) != expression:
+        raise RefusedSql("it does not read back as it was printed", "Write it more plainly.")
+    return expression
+
+
+def parse_predicate(
+    text: str, *, schema: StructType, functions: frozenset[str] | None = frozenset()
+) -> Expression:
+    """Return the safe form of a condition; raise RefusedSql also when it is known to be no boolean."""
+    expression = parse_expression(text, schema=schema, functions=functions)
+    if expression.result not in (None, "boolean"):
+        found = expression.result if isinstance(expression.result, str) else "a nested value"
+        raise RefusedSql(f"a condition is true or false; this is {found}", "Compare it with something.", offset=0)
+    return expression
+
+
+def _read(text: str, schema: StructType, functions: frozenset[str] | None) -> Expression:
+    tree = parse_scalar(text)
+    writer = ScalarWriter(_SchemaScope(schema), functions)
+    try:
+        written = writer.write(tree)
+    except RecursionError:
+        raise RefusedSql("it is nested too deeply", "Split it up.") from None
+    return Expression(
+        sql=written.sql,
+        inputs=frozenset(one.path for one in written.inputs),
+        user_functions=frozenset(writer.used_functions),
+        result=written.type,
+    )

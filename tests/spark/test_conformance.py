@@ -6,7 +6,7 @@ import itertools
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from reconciler.catalogs.connection import CatalogSettings
@@ -14,6 +14,7 @@ from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.diff.changes import CreateTable, SetProperty
 from reconciler.diff.diff import diff
 from reconciler.model.table import TableIdent, TableSpec
+from reconciler.model.types import StructType, map_fields, walk
 from reconciler.ports import MetadataExecutor
 from tests.laws.strategies import evolved, specs
 from tests.suites.cells import CELLS, TOGETHER, Cell
@@ -58,11 +59,12 @@ _counter = itertools.count()
 
 
 @pytest.mark.parametrize("lake", LAKES)
-@settings(max_examples=20, deadline=None, derandomize=True, database=None)
+# No shrinking: every attempt would be a commit on a real catalog.
+@settings(max_examples=15, deadline=None, derandomize=True, database=None, phases=(Phase.generate,))
 @given(data=st.data())
 def test_random_tables_evolve_as_the_model_says(workshop: Workshop, lake: str, data: st.DataObject) -> None:
-    spec = data.draw(specs())
-    target = data.draw(evolved(spec))
+    spec = legal(data.draw(specs()))
+    target = legal(data.draw(evolved(spec)))
     number = next(_counter)
     results = []
     for name in EXECUTORS:
@@ -78,6 +80,20 @@ def test_random_tables_evolve_as_the_model_says(workshop: Workshop, lake: str, d
             check_equal(before, after, outcome, changes)
         results.append(without_place(after.observed.spec))
     assert results[0] == results[1]
+
+
+def legal(spec: TableSpec) -> TableSpec:
+    """Leave out what the planner refuses: the laws draw any default, identifier field and source of a transform."""
+    schema = map_fields(spec.schema, lambda f: msgspec.structs.replace(f, initial_default=None, write_default=None))
+    assert isinstance(schema, StructType)
+    floats = {f.id for _, f in walk(schema) if f.type in ("float", "double")}
+    return msgspec.structs.replace(
+        spec,
+        schema=schema,
+        identifier_field_ids=frozenset(),
+        partitioning=tuple(f for f in spec.partitioning if f.source_id not in floats),
+        sort_order=tuple(f for f in spec.sort_order if f.source_id not in floats),
+    )
 
 
 def renamed(spec: TableSpec, ident: TableIdent, location: str | None = None) -> TableSpec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from reconciler.engines.spark_metadata import SparkExecutor
 from reconciler.errors import (
     CatalogUnavailable,
     CommitConflict,
+    CommitStateUnknown,
     InvalidInput,
     InvalidTable,
     TableAlreadyExists,
@@ -234,3 +236,27 @@ def test_a_catalog_that_is_not_there(spark: SparkSession) -> None:
         executor.apply(TableIdent(("a",), "b"), None, (CreateTable(spec=whole(2, TableIdent(("a",), "b"))),))
     assert "\n" not in str(caught.value)
     assert "s3cret" not in str(caught.value)
+
+
+class Unsure(SparkExecutor):
+    """An executor whose answer gets lost, after or before the catalog did its work."""
+
+    def __init__(self, executor: SparkExecutor, *, commits: bool) -> None:
+        super().__init__(executor._session, executor._catalog_name)
+        self._commits = commits
+
+    def _commit(self, *arguments: Any) -> bool:
+        if self._commits:
+            super()._commit(*arguments)
+        raise CommitStateUnknown("lost")
+
+
+def test_a_lost_answer_is_looked_up(workshop: Workshop, lake: str) -> None:
+    before = workshop.fresh(PLAIN, lake)
+    ident, executor = before.observed.spec.ident, workshop.spark_executors[lake]
+    with pytest.raises(CommitStateUnknown):
+        Unsure(executor, commits=False).apply(ident, before.observed.version, (ADD,))
+    assert workshop.read(ident, lake) == before
+    outcome = Unsure(executor, commits=True).apply(ident, before.observed.version, (ADD,))
+    assert outcome.replayed
+    assert workshop.read(ident, lake).observed.version == outcome.version

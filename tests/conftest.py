@@ -15,7 +15,7 @@ from tests.rest_server import rest_server
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The same examples on every run, so that a change is what turns a run red; HYPOTHESIS_PROFILE=explore looks for new ones.
+# The same examples on every run: only a change turns it red. HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))

@@ -56,7 +56,8 @@ def test_a_plan_does_the_changes_and_nothing_else(case: tuple[Desired, Observed]
 def test_an_operation_is_as_harmful_as_its_worst_change(case: tuple[Desired, Observed]) -> None:
     made, _ = make(case)
     assert sum(operation.kind is OperationKind.COMMIT for operation in made.operations) <= 1
-    assert made.operation_class == max((note.operation_class for note in made.notes), default=OperationClass.METADATA_ONLY)
+    harmless = OperationClass.METADATA_ONLY
+    assert made.operation_class == max((note.operation_class for note in made.notes), default=harmless)
     assert made.is_breaking == any(note.breaking for note in made.notes)
     assert bool(made.hash) == bool(made.operations)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,13 +24,13 @@ def measure(root: Path, *, quick: bool) -> Iterator[Row]:
     """Plan with nothing remembered, plan again, and let PyIceberg load the same tables."""
     count = 200 if quick else 1000
     folder = project(root, "tables", count)
-    with _server(folder) as uri:
-        cold = median(RUNS, lambda: _plan(folder, uri))
+    with server(folder) as uri:
+        cold = median(RUNS, lambda: plan(folder, uri))
         what = f"laketable plan, {count:,} tables, {LATENCY * 1000:.0f} ms"
         yield Row(NAME, what, cold, (("wall", WALL_SECONDS),), cold, figure="wall")
         with tempfile.TemporaryDirectory() as cache:
-            _plan(folder, uri, cache)
-            warm = median(RUNS, lambda: _plan(folder, uri, cache))
+            plan(folder, uri, cache)
+            warm = median(RUNS, lambda: plan(folder, uri, cache))
         yield Row(NAME, "  again: every answer is 304", warm, (("wall", WALL_SECONDS),), cold, figure="wall")
         threads = run(module("loops", "rest-threads", str(folder), uri, str(THREADS)), cwd=folder)
         yield Row(NAME, f"  PyIceberg, {THREADS} threads", threads, base=cold, figure="wall")
@@ -45,7 +45,8 @@ def measure(root: Path, *, quick: bool) -> Iterator[Row]:
         )
 
 
-def _plan(folder: Path, uri: str, cache: str | None = None) -> Cost:
+def plan(folder: Path, uri: str, cache: str | None = None) -> Cost:
+    """Plan against the catalog at `uri`, with this cache folder or with an empty one."""
     env = {"PYICEBERG_CATALOG__LAKE__URI": uri, "PYICEBERG_CATALOG__LAKE__TYPE": "rest"}
     command = [LAKETABLE, "plan", "-f", "tables", "--detailed-exitcode", "--include-upkeep"]
     if cache is not None:
@@ -62,9 +63,9 @@ def _extrapolate(start: Cost, some: Cost, count: int) -> Cost:
 
 
 @contextmanager
-def _server(folder: Path) -> Iterator[str]:
+def server(folder: Path) -> Iterator[str]:
     """Run the stub in a process of its own; it ends with its stdin."""
-    command, env = module("rest_stub", str(folder), str(LATENCY)), _plain()
+    command, env = module("rest_stub", str(folder), str(LATENCY)), environment(None)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as server:
         if server.stdin is None or server.stdout is None:
             raise RuntimeError("the stub has no pipes")
@@ -72,7 +73,3 @@ def _server(folder: Path) -> Iterator[str]:
             yield server.stdout.readline().strip()
         finally:
             server.stdin.close()
-
-
-def _plain() -> Mapping[str, str]:
-    return environment(None)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
     from requests import Response
 
-CONNECTIONS = 32
+CONNECTIONS = 64
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
 RETRIES = 3

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
@@ -56,7 +57,8 @@ class Workspace:
         """Open the catalog a manifest or an option names."""
         settings = self.settings(name, where=where)
         if settings.name not in self._catalogs:
-            self._catalogs[settings.name] = IcebergCatalog(settings)
+            cache = _metadata_cache() if settings.kind == "rest" else None
+            self._catalogs[settings.name] = IcebergCatalog(settings, cache_folder=cache)
         return self._catalogs[settings.name]
 
     def request(self, document: TableDocument) -> Request:
@@ -102,6 +104,16 @@ class Workspace:
             }
             self._spark = spark_executors(list(self._settings.values()), urls, self._catalogs)
         return self._spark(request.catalog_name)
+
+
+def _metadata_cache() -> Path | None:
+    """Where answers of REST catalogs are kept, so that an unchanged table costs a 304 the next time."""
+    from reconciler.engines.java import cache_dir
+
+    try:
+        return cache_dir() / "metadata"
+    except RuntimeError:  # a user without a home folder keeps nothing
+        return None
 
 
 def report(proposal: Proposal) -> Report:

@@ -16,11 +16,12 @@ STDIN = "<stdin>"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file's content; `explicit` when the user named the very file."""
+    """One file's content; `explicit` when the user named the very file, `real_path` when it is one on this disk."""
 
     path: str
     data: bytes
     explicit: bool = False
+    real_path: str = ""
 
 
 def read_sources(names: Sequence[str], *, recursive: bool = False) -> list[Source]:
@@ -31,9 +32,9 @@ def read_sources(names: Sequence[str], *, recursive: bool = False) -> list[Sourc
     found: dict[str, Source] = {}
     for name in names:
         for path, explicit in _expand(name, recursive=recursive):
-            key = path if path == STDIN else os.path.realpath(path)
-            if key not in found:
-                found[key] = Source(path, _read(path), explicit)
+            real_path = "" if path == STDIN else os.path.realpath(path)
+            if real_path not in found:
+                found[real_path] = Source(path, _read(path), explicit, real_path)
     return list(found.values())
 
 

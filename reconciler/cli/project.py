@@ -15,7 +15,7 @@ from reconciler.catalogs.connection import (
     explicit,
     pyiceberg_catalogs,
 )
-from reconciler.cli.files import STDIN, SUFFIXES, Source, read_sources
+from reconciler.cli.files import SUFFIXES, Source, read_sources
 from reconciler.errors import InvalidInput, ManifestErrors
 from reconciler.model.desired import to_desired
 from reconciler.model.documents import Document, load_documents
@@ -161,8 +161,8 @@ def _foreign(document: Document, source: Source) -> InvalidInput:
 
 def _siblings(sources: Sequence[Source]) -> list[Source]:
     """Read the files next to named files that speak of catalogs or policies; a folder was read whole already."""
-    read = {os.path.realpath(s.path) for s in sources}
-    folders = dict.fromkeys(os.path.dirname(os.path.realpath(s.path)) for s in sources if s.path != STDIN)
+    read = {s.real_path for s in sources}
+    folders = dict.fromkeys(os.path.dirname(s.real_path) for s in sources if s.real_path)
     found = []
     for folder in folders:
         names = (os.path.join(folder, n) for n in sorted(os.listdir(folder)) if n.endswith(SUFFIXES))

@@ -240,14 +240,19 @@ class Execution:
     include_upkeep: bool = False
 
 
-def require_same(made: Plan, reviewed_hash: str) -> None:
+def require_same(made: Plan, reviewed: Plan) -> None:
     """Refuse to go on when the plan made now is not the one that was reviewed."""
-    if made.hash != reviewed_hash:
-        now = f"planning now gives {short_hash(made.hash)}" if made.operations else "there is nothing left to do"
-        raise PlanStale(
-            f"The reviewed plan {short_hash(reviewed_hash)} no longer fits {made.table}: {now}.",
-            hint="Run 'laketable plan' again and review the new plan.",
-        )
+    if made.hash == reviewed.hash:
+        return
+    from reconciler.render.moved import what_moved
+
+    now = f"planning now gives {short_hash(made.hash)}" if made.operations else "there is nothing left to do"
+    moved = what_moved(reviewed, made)
+    raise PlanStale(
+        f"The reviewed plan {short_hash(reviewed.hash)} no longer fits {made.table}: {now}"
+        f"{f' (moved: {moved})' if moved else ''}.",
+        hint="Run 'laketable plan' again and review the new plan.",
+    )
 
 
 def execute(proposal: Proposal, execution: Execution) -> Iterator[Event]:
@@ -255,7 +260,7 @@ def execute(proposal: Proposal, execution: Execution) -> Iterator[Event]:
     made, decision, table, request = proposal.plan, proposal.decision, proposal.table, proposal.request
     if made is None or decision is None or request is None:
         error = proposal.error or LakeError("There is no plan to carry out.")
-        yield failure(table, error)
+        yield failure(table, error, proposal.source)
         return
     # Upkeep that needs a data job is shown but not ours to do.
     upkeep = [o for o in made.upkeep if execution.include_upkeep and o.kind is OperationKind.COMMIT]
@@ -264,24 +269,26 @@ def execute(proposal: Proposal, execution: Execution) -> Iterator[Event]:
         yield Skipped(table=table)
     elif decision.outcome is not Outcome.ALLOW:
         reason = Denied.reason if decision.outcome is Outcome.DENY else ApprovalRequired.reason
-        yield Refused(table=table, reason=reason, message=" ".join(decision.reasons))
+        yield Refused(table=table, reason=reason, message=_placed(" ".join(decision.reasons), proposal.source))
     else:
         yield Started(table=table, plan=made.hash, operations=len(operations))
         try:
             yield from _carry_out(request, proposal.current, made, operations, execution)
         except LakeError as error:
-            yield failure(table, error)
+            yield failure(table, error, proposal.source)
 
 
-def failure(table: TableIdent, error: LakeError) -> Event:
-    """Turn an error into the event that ends a table's run."""
-    place = f"{error.where}: " if error.where else ""
+def failure(table: TableIdent, error: LakeError, source: str) -> Event:
+    """Turn an error into the event that ends a table's run; `source` is its manifest's place."""
+    message = _placed(f"{error.where}: {error.message}" if error.where else error.message, source)
     if error.exit_code is ExitCode.ERROR:
         is_unknown = isinstance(error, CommitStateUnknown)
-        return Failed(
-            table=table, reason=error.reason, message=place + error.message, hint=error.hint, is_unknown=is_unknown
-        )
-    return Refused(table=table, reason=error.reason, message=place + error.message, hint=error.hint)
+        return Failed(table=table, reason=error.reason, message=message, hint=error.hint, is_unknown=is_unknown)
+    return Refused(table=table, reason=error.reason, message=message, hint=error.hint)
+
+
+def _placed(message: str, source: str) -> str:
+    return message if not source or message.startswith(source) else f"{source}: {message}"
 
 
 def _carry_out(

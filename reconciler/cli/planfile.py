@@ -44,7 +44,7 @@ def _checked(proposal: Proposal, item: PlannedTable) -> Proposal:
     if proposal.plan is None:
         return proposal
     try:
-        require_same(proposal.plan, item.plan.hash)
+        require_same(proposal.plan, item.plan)
     except LakeError as error:
         return replace(proposal, plan=None, decision=None, error=error)
     return proposal

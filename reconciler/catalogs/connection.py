@@ -58,12 +58,12 @@ class CatalogSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sqlite_path(self) -> Path | None:
-        """The file of a SQLite catalog; None for every other catalog."""
+        """The file of a SQLite catalog; None for every other catalog, and where SQLite is to parse a `file:` URI."""
         scheme, separator, rest = self.uri.partition(":///")
         if self.kind != "sql" or not separator or scheme.partition("+")[0] != "sqlite":
             return None
         path = rest.partition("?")[0]
-        return Path(path) if path and path != ":memory:" else None
+        return Path(path) if path and path != ":memory:" and not path.startswith("file:") else None
 
     @property
     def place(self) -> str:

@@ -371,6 +371,9 @@ def _outcome(loaded: Loaded, *, replayed: bool = False) -> CommitOutcome:
 def _backend(settings: CatalogSettings, cache_folder: Path | None) -> Backend:
     """Choose the backend; each is imported only where it is used, since a no-op plan is mostly imports."""
     if settings.kind == "rest" and not settings.text("py-catalog-impl"):
+        if not settings.uri.startswith(("http://", "https://")):
+            hint = "Set its property uri: https://host/path."
+            raise InvalidInput("A REST catalog needs an http uri.", where=settings.place, hint=hint)
         from reconciler.catalogs.etags import EtagCache
         from reconciler.catalogs.fast_rest import RestBackend
         from reconciler.catalogs.http import connect

@@ -42,6 +42,9 @@ _DEFINITE = (
 """What PyIceberg raises before it swaps the metadata location; after anything else nobody can tell."""
 
 
+_SQLITE_REFUSALS = {3, 5, 6, 8, 13, 14}  # no permission, busy, locked, read-only, full, cannot open
+
+
 class MetastoreBackend:
     """One such catalog; PyIceberg is imported with the first call that needs it."""
 
@@ -109,7 +112,7 @@ class MetastoreBackend:
     def _commit_error(self, error: Exception, table: TableIdent, *, is_creation: bool) -> LakeError:
         where = self._where(table)
         names = {cls.__name__ for cls in type(error).__mro__}
-        if not names.intersection(_DEFINITE):
+        if not names.intersection(_DEFINITE) and not _is_sqlite_refusal(error):
             return CommitStateUnknown(
                 "The catalog failed during a commit: nobody can tell whether it went through.",
                 where=where,
@@ -247,3 +250,9 @@ def _handle(table: TableIdent, catalog: Catalog):  # type: ignore[no-untyped-def
 
 def _name(table: TableIdent) -> tuple[str, ...]:
     return (*table.namespace, table.name)
+
+
+def _is_sqlite_refusal(error: Exception) -> bool:
+    """Whether SQLite itself says that it wrote nothing; trying again would only leave more files behind."""
+    code = getattr(getattr(error, "orig", None), "sqlite_errorcode", None)
+    return isinstance(code, int) and code & 0xFF in _SQLITE_REFUSALS

@@ -134,7 +134,7 @@ def carry_out(proposals: Sequence[Proposal], approval: Approval, execution: Exec
 
 def _run(proposal: Proposal, execution: Execution) -> Iterator[Event]:
     if proposal.plan is None and proposal.error is not None:
-        yield failure(proposal.table, proposal.error)
+        yield failure(proposal.table, proposal.error, proposal.source)
         return
     yield from execute(proposal, execution)
 

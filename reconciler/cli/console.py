@@ -38,7 +38,7 @@ def is_interactive() -> bool:
 
 def say(text: str) -> None:
     """Write a result, ending in one newline."""
-    click.echo(text.removesuffix("\n"))
+    click.echo(text.removesuffix("\n"), color=wants_color())
 
 
 def note(text: str) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
+from reconciler.plan.policy import MINIMUM_PREFIX
+
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+_HASH = re.compile(f"(sha256:)?[0-9a-f]{{{MINIMUM_PREFIX},64}}")
 
 files = click.option(
     "-f",
@@ -32,11 +37,22 @@ engine = click.option(
 auto_approve = click.option(
     "--auto-approve", is_flag=True, help="Apply without asking; never covers destructive operations."
 )
+
+
+def _hashes(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse what cannot be a plan's hash: with 12 digits or more it names one plan."""
+    for value in values:
+        if not _HASH.fullmatch(value.strip().lower()):
+            raise click.BadParameter(f"'{value}' is not a plan's hash; copy it as plan prints it, sha256:…")
+    return values
+
+
 approve = click.option(
     "--approve",
     "hashes",
     multiple=True,
     metavar="HASH",
+    callback=_hashes,
     help="Release exactly the plan with this hash (sha256:…); may be repeated.",
 )
 

@@ -33,6 +33,7 @@ Json = str | int | float | bool | None | Mapping[str, "Json"] | Sequence["Json"]
 JsonObject = Mapping[str, Json]
 
 MAIN = "main"
+NEWEST_FORMAT = 3
 FIRST_PARTITION_ID = 1000
 _PARAMETER_GAP = re.compile(r",\s+")
 _ABSENT = msgspec.Raw()
@@ -301,6 +302,12 @@ def _schema(raw: msgspec.Raw) -> SchemaJson:
 
 
 def _normalise(raw: _RawMetadata, where: str) -> TableMetadata:
+    if not 1 <= raw.format_version <= NEWEST_FORMAT:
+        raise InvalidTable(
+            f"The table has format version {raw.format_version}; this laketable reads versions 1 to {NEWEST_FORMAT}.",
+            where=where,
+            hint="Use a newer laketable.",
+        )
     schemas = raw.schemas or ([raw.schema] if bytes(raw.schema) else [])
     if not schemas:
         raise InvalidTable("The table's metadata holds no schema.", where=where)

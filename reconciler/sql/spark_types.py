@@ -156,3 +156,8 @@ def sum_type(type_: Type | None) -> Type | None:
         return "double"
     precision = _precision(type_) if isinstance(type_, str) else None
     return None if precision is None else f"decimal({min(38, precision[0] + 10)},{precision[1]})"
+
+
+def is_exact_number(type_: Type | None) -> bool:
+    """Whether sums of it do not depend on their order: integers and decimals."""
+    return isinstance(type_, str) and _precision(type_) is not None

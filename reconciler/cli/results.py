@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import version
 
 from reconciler.cli.console import wants_color, width
 from reconciler.cli.project import TableDocument
@@ -46,6 +45,8 @@ def _text(reports: Sequence[Report], *, include_upkeep: bool) -> str:
 
 
 def _sarif(proposals: Sequence[Proposal], tables: Sequence[TableDocument]) -> str:
+    from importlib.metadata import version
+
     from reconciler.render.sarif import LocatedFinding, render_sarif
 
     located = [

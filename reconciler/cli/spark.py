@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from reconciler.catalogs.connection import CatalogSettings
+from reconciler.catalogs.connection import EMBEDDED, CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.cli.console import note
 from reconciler.ports import MetadataExecutor
@@ -32,8 +32,11 @@ def _local(name: str, settings: Sequence[CatalogSettings]) -> MetadataExecutor:
     from reconciler.engines.spark_metadata import SparkExecutor
 
     note("Starting Spark …")
-    known = [(s.name, {k: v for k, v in s.properties.items() if isinstance(v, str)}) for s in settings]
-    return SparkExecutor(spark_session(known, short=True), name)
+    for known in settings:
+        if known.origin == EMBEDDED and known.sqlite_path is not None:
+            known.sqlite_path.parent.mkdir(parents=True, exist_ok=True)  # SQLite makes the file, but no folder
+    catalogs = [(s.name, {k: v for k, v in s.properties.items() if isinstance(v, str)}) for s in settings]
+    return SparkExecutor(spark_session(catalogs, short=True), name)
 
 
 def _connect(name: str, url: str, catalog: IcebergCatalog) -> MetadataExecutor:

@@ -16,9 +16,15 @@ from reconciler.diff.bind_layout import bind_identifier_fields, bind_partitionin
 from reconciler.diff.bind_refs import bind_refs
 from reconciler.diff.problems import Problem, ProblemKind
 from reconciler.model.bookkeeping import managed_properties
-from reconciler.model.table import Desired, Observed, TableSpec
+from reconciler.model.table import Desired, Observed, TableFormat, TableSpec
 
 DEFAULT_FORMAT_VERSION = 2
+
+# What the format's own library writes into a table it creates (Iceberg: TableMetadata.newTableMetadata, since 1.4);
+# without it Spark would write gzip.
+NEW_TABLE_PROPERTIES: Mapping[TableFormat, Mapping[str, str]] = {
+    TableFormat.ICEBERG: {"write.parquet.compression-codec": "zstd"}
+}
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +54,7 @@ def _bind_new(desired: Desired, now_ms: int) -> Binding:
         identifier_field_ids=identifiers,
         partitioning=partitioning,
         sort_order=sort_order,
-        properties=desired.properties,
+        properties={**NEW_TABLE_PROPERTIES.get(desired.format, {}), **desired.properties},
         refs=refs,
     )
     return Binding(spec=spec, problems=(*missing_identifiers, *missing_sources, *missing_sorts, *ref_problems))

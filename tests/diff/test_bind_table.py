@@ -160,9 +160,12 @@ def test_a_renamed_table_is_bound_under_its_new_name() -> None:
 def test_a_new_table_is_complete() -> None:
     manifest = desired(*WANTED, identifier_fields=(("id",),), properties={"a": "b"}, location="s3://b/t")
     bound = bind(manifest, None, now_ms=NOW_MS).spec
+    properties = {"a": "b", "write.parquet.compression-codec": "zstd"}  # as Iceberg's own library creates tables
     assert bound == spec(
-        *LIVE, identifier_field_ids=frozenset({1}), properties={"a": "b"}, location="s3://b/t", format_version=2
+        *LIVE, identifier_field_ids=frozenset({1}), properties=properties, location="s3://b/t", format_version=2
     )
+    stated = desired(*WANTED, properties={"write.parquet.compression-codec": "snappy"})
+    assert bind(stated, None, now_ms=NOW_MS).spec.properties == {"write.parquet.compression-codec": "snappy"}
     assert bind(desired(*WANTED, format_version=3), None, now_ms=NOW_MS).spec.format_version == 3
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
+from tests.cli.lab import Lab
 from tests.goldens import Golden
 from tests.rest_server import rest_server
 
@@ -20,6 +23,7 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
+_CONFIGURED = ("PYICEBERG_", "LAKETABLE_", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE")
 JVM_FIXTURES = {"rest_catalog", "spark"}
 
 
@@ -39,6 +43,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if JVM_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Forget whatever this machine has configured."""
+    for variable in list(os.environ):
+        if variable.startswith(_CONFIGURED):
+            monkeypatch.delenv(variable)
+    # Found first, so that the one of the home folder is not.
+    (tmp_path / ".pyiceberg.yaml").write_text("legacy-current-snapshot-id: false\n")
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def lab(bare: None, tmp_path: Path) -> Lab:
+    """A project with nothing in it and the embedded catalog."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return Lab(folder)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING

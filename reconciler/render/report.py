@@ -245,5 +245,9 @@ def summary_line(reports: Sequence[Report]) -> str:
     plans = [r.plan for r in reports if r.plan is not None]
     changed = [plan for plan in plans if plan.operations]
     counts = {v: sum(r.verdict is v for r in reports) for v in Verdict}
-    stands = ", ".join(f"{count(number)} {verdict.value}" for verdict, number in counts.items() if number)
+    stands = ", ".join(f"{count(number)} {_stand(verdict, number)}" for verdict, number in counts.items() if number)
     return f"{totals(changed)}. Of {plural(len(reports), 'manifest')}: {stands}."
+
+
+def _stand(verdict: Verdict, number: int) -> str:
+    return "need approval" if verdict is Verdict.WAITING and number > 1 else verdict.value

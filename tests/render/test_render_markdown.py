@@ -80,7 +80,7 @@ def test_a_thousand_tables_still_fit_and_the_comment_says_what_is_left_out() -> 
     text = render_comment(many(2_000, 1))
     assert len(text) <= LIMIT
     assert re.search(r"… and [\d,]+ more tables: `laketable plan --output json` shows all", text)
-    assert "2,000 needs approval" in text
+    assert "2,000 need approval" in text
 
 
 def test_sections_that_do_not_fit_are_counted_too() -> None:

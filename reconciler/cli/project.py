@@ -18,14 +18,15 @@ from reconciler.catalogs.connection import (
 from reconciler.cli.files import SUFFIXES, Source, read_sources
 from reconciler.errors import InvalidInput, ManifestErrors
 from reconciler.model.desired import to_desired
-from reconciler.model.documents import Document, load_documents
+from reconciler.model.documents import Document, load_documents, manifest_errors
 from reconciler.model.manifest.catalog import LakeCatalog
 from reconciler.model.manifest.policy import LakePolicy
 from reconciler.model.manifest.table import LakeTable
 from reconciler.model.table import Desired, TableIdent
 from reconciler.model.types import FieldPath
-from reconciler.model.yaml import Positions
+from reconciler.model.yaml import Positions, decode
 from reconciler.plan.policy import Policy, policy_from_manifest
+from reconciler.sql.manifest_checks import expression_faults
 
 PROJECT_VARIABLE = "LAKETABLE_PROJECT"
 
@@ -135,9 +136,17 @@ def _documents(sources: Iterable[Source], *, pass_over_foreign: bool = False) ->
         if source.explicit and not pass_over_foreign and loaded and all(d.is_foreign for d in loaded):
             errors.append(_foreign(loaded[0], source))
         documents += ((d, source) for d in loaded if not d.is_foreign)
+        errors += _sql_errors(loaded, source)
     if errors:
         raise ManifestErrors(tuple(errors))
     return documents
+
+
+def _sql_errors(documents: Sequence[Document], source: Source) -> tuple[InvalidInput, ...]:
+    """Refuse the SQL in manifests that may not run, with its place in the file."""
+    manifests = ((d.index, d.manifest) for d in documents if isinstance(d.manifest, LakeTable))
+    located = [(index, fault) for index, manifest in manifests for fault in expression_faults(manifest)]
+    return manifest_errors(located, decode(source.data, source.path), source.path).errors if located else ()
 
 
 def first_line(data: bytes, index: int) -> int:

@@ -65,7 +65,7 @@ FRIENDLY: dict[str, tuple[str, str | None]] = {
     "date_format(ts, 'yyyy-MM-dd')": ("date_format(`ts`, 'yyyy-MM-dd')", "string"),
     "to_date(c, 'yyyyMMdd')": ("to_date(`c`, 'yyyyMMdd')", "date"),
     "year(day) * 100 + month(day)": ("year(`day`) * 100 + month(`day`)", "int"),
-    "extract(year from ts)": ("EXTRACT(YEAR FROM `ts`)", "int"),
+    "extract(YEAR from ts)": ("EXTRACT(YEAR FROM `ts`)", "int"),
     "sha2(c, 256)": ("sha2(`c`, 256)", "string"),
     "X'1f' = raw": ("X'1F' = `raw`", "boolean"),
     "s.x + 1": ("`s`.`x` + 1", "int"),

@@ -22,8 +22,8 @@ WORDS = words(r"""
 a b c d f flag xs items s m day ts x y i ( ) ( ) [ ] , . + - * / % || & | ^ ~ ! = <> < > <=> == -> :: : ; ` ' "
 \ -- /* */ /*+ $ { } ? @ 0 1 2.5 1e3 1L .5 'x' 'it\'s' '\\' r'\d' "q" `a` `odd.na``me` X'1F' null true false and or
 not in is like rlike between case when then else end cast try_cast as int decimal(10,2) array<int> struct<x:int> map
-date '2026-01-01' timestamp interval day distinct from select where group by order limit union all with exists upper coalesce
-transform filter reflect java_method IDENTIFIER now() current_date rand() over partition if extract year escape
+date '2026-01-01' timestamp interval day distinct from select where group by order limit union all with exists upper
+coalesce transform filter reflect java_method IDENTIFIER now() current_date rand() over partition if extract year escape
 div using sales orders sales.orders join left on count(*) sum max first lateral view explode values table
 """)
 SOUP = st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join) | st.lists(st.sampled_from(WORDS), max_size=14).map(

@@ -40,9 +40,10 @@ Spec = dict[str, object]
 
 
 def columns(**more: object) -> list[Spec]:
-    return [{"name": name, "type": type_} for name, type_ in TYPES.items()] + [
-        {"name": "new", "type": "string", **more}
-    ]
+    listed: list[Spec] = []
+    listed += ({"name": name, "type": type_} for name, type_ in TYPES.items())
+    listed.append({"name": "new", "type": "string", **more})
+    return listed
 
 
 def in_expression(text: str) -> Spec:

@@ -194,6 +194,12 @@ def propose_undo(request: Request, current: Observed, approval: Approval, *, now
             dialect=dialect,
             files=_data_files(request.catalog, current, diff(current.spec, past)),
         )
+    if not made.operations:
+        raise RefNotFound(
+            f"The last commit of LakeTable to {current.spec.ident} left nothing that undo brings back: tags, branches, "
+            "the format version, ownership and properties above 1 KiB stay as they are.",
+            hint="Change the manifest instead, and apply it.",
+        )
     return judged(_proposal(request, current=current, plan=made), approval, now_ms=now_ms)
 
 

@@ -179,13 +179,14 @@ def managed_after(desired: Desired, target: TableSpec, bookkeeping: Bookkeeping,
 
 
 def restored(bookkeeping: Bookkeeping, target: TableSpec, before: TableSpec) -> Bookkeeping:
-    """Return the memory after an undo: what was managed and is still there, and the columns that came back."""
+    """Return the memory after an undo: what was managed and is still there, and what came back."""
     live = frozenset(field_ids(target.schema))
-    came_back = live - frozenset(field_ids(before.schema))
+    columns = live - frozenset(field_ids(before.schema))
+    properties = target.properties.keys() - before.properties.keys()
     return msgspec.structs.replace(
         bookkeeping,
-        columns=(bookkeeping.columns & live) | came_back,
-        properties=bookkeeping.properties & target.properties.keys(),
+        columns=(bookkeeping.columns & live) | columns,
+        properties=(bookkeeping.properties & target.properties.keys()) | properties,
     )
 
 

@@ -433,7 +433,8 @@ def _bookkeeping(
     record = _record(current, changes, plan_hash, execution)
     after = bookkeeping.write(bookkeeping.append_history(managed, record))
     for key, value in after.items():
-        if before.get(key) != value:
+        # The owner rides along unchanged, too: a table that somebody claimed since must refuse the commit.
+        if before.get(key) != value or key == bookkeeping.OWNER:
             yield SetProperty(key=key, before=before.get(key), after=value)
     for key in bookkeeping.KEYS:
         if key in before and key not in after:

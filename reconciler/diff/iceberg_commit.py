@@ -22,6 +22,7 @@ from reconciler.diff.changes import (
     SetRefRetention,
     UnsetProperty,
 )
+from reconciler.diff.name_mapping import NAME_MAPPING
 from reconciler.errors import CommitConflict
 from reconciler.model.metadata import (
     FIRST_PARTITION_ID,
@@ -112,6 +113,8 @@ def target_of(metadata: TableMetadata, ident: TableIdent, changes: Sequence[Chan
         raise CommitConflict(f"{ident} changed since it was planned. {e}", hint=_PLAN_AGAIN) from e
     is_same_schema = spec.schema == current.schema and spec.identifier_field_ids == current.identifier_field_ids
     properties = _property_changes(fitted)
+    if spec.properties.get(NAME_MAPPING) != current.properties.get(NAME_MAPPING):
+        properties[NAME_MAPPING] = spec.properties.get(NAME_MAPPING)
     return Target(
         spec=spec,
         schema=None if is_same_schema else spec.schema,

@@ -42,9 +42,9 @@ from reconciler.model import bookkeeping
 from reconciler.model.table import DataFile, Desired, Observed, TableIdent, TableVersion
 from reconciler.model.types import StructType, dotted
 from reconciler.plan.events import Committed, Dropped, Event, Failed, Refused, Renamed, Replayed, Skipped, Started
-from reconciler.plan.operations import Operation, OperationKind, Plan
+from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan
 from reconciler.plan.planner import plan, plan_drop, plan_offline, plan_undo
-from reconciler.plan.policy import Decision, Outcome, Policy, judge
+from reconciler.plan.policy import Decision, Outcome, Policy, approves, judge
 from reconciler.plan.proofs import invalidated, needs_data_files
 from reconciler.ports import CatalogProvider, MetadataExecutor
 from reconciler.render.report import short_hash
@@ -218,7 +218,8 @@ def judged(proposal: Proposal, approval: Approval, *, now_ms: int) -> Proposal:
     if proposal.plan is None or proposal.request is None:
         return proposal
     committed = proposal.request.desired.approval
-    hashes = approval.hashes | ({committed} if committed else set())
+    is_used = committed is not None and _is_used(committed, proposal)
+    hashes = approval.hashes | ({committed} if committed and not is_used else set())
     decision = judge(
         proposal.plan,
         proposal.request.policies,
@@ -226,7 +227,22 @@ def judged(proposal: Proposal, approval: Approval, *, now_ms: int) -> Proposal:
         auto_approve=approval.auto,
         now_ms=now_ms,
     )
+    if is_used and decision.outcome is Outcome.NEEDS_APPROVAL:
+        why = "The approval in the manifest released this plan once already, and it was taken back since."
+        decision = msgspec.structs.replace(decision, reasons=(why, *decision.reasons))
     return replace(proposal, decision=decision)
+
+
+def _is_used(committed: str, proposal: Proposal) -> bool:
+    """Say whether a committed approval of a destructive plan was carried out before: after an undo it lies there still.
+
+    `--approve` is somebody's word of today, so it counts again.
+    """
+    made, current = proposal.plan, proposal.current
+    if made is None or current is None or made.operation_class is not OperationClass.DESTRUCTIVE:
+        return False
+    is_this = approves(committed, made.hash)
+    return is_this and any(made.hash == record.plan for record in bookkeeping.read(current.bookkeeping).history)
 
 
 def _data_files(

@@ -55,3 +55,18 @@ def test_a_plan_made_of_stdin_alone_is_applied_without_files(lab: Lab) -> None:
     assert lab.run("plan", "-f", "-", "--out", "plan.json", stdin=text).code == 0
     lab.ok("apply", "plan.json", "--auto-approve")
     assert list(lab.columns()) == ["id", "more"]
+
+
+def test_an_approval_left_in_the_manifest_does_not_repeat_what_was_undone(lab: Lab) -> None:
+    lab.apply(MORE)
+    path = lab.manifest([ID])
+    approved = lab.plan_hash("-f", path)
+    lab.manifest([ID], f"approval: {{plan: '{approved}'}}")
+    lab.ok("apply", "-f", path)
+    lab.ok("undo", "sales.orders", "--auto-approve")
+    with lab.untouched():
+        result = lab.run("apply", "-f", path, "--auto-approve")
+    assert result.code == 3
+    assert "released this plan once already" in result.err
+    lab.ok("apply", "-f", path, "--approve", approved)
+    assert list(lab.columns()) == ["id"]

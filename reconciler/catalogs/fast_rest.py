@@ -40,6 +40,8 @@ from reconciler.model.metadata import JsonObject, decode_metadata
 from reconciler.model.table import TableIdent, TableSpec
 
 _HEADERS = {"Accept": "application/json", "Content-Type": "application/json", "Accept-Encoding": "gzip"}
+About = TableIdent | tuple[str, ...]
+"""A table or a namespace; () is the whole catalog."""
 _Shape = TypeVar("_Shape")
 _STATUS: dict[int, tuple[type[LakeError], str, str]] = {
     400: (InvalidInput, "The catalog refused the request as invalid.", "See the catalog's log."),
@@ -156,7 +158,7 @@ class RestBackend:
         return self._loaded(metadata, location, table)
 
     def _loaded(self, document: bytes, location: str, table: TableIdent) -> Loaded:
-        return Loaded(decode_metadata(document, where=self._where(table)), location, document)
+        return Loaded(decode_metadata(document, where=self._settings.where(table)), location, document)
 
     def load_many(self, tables: Iterable[TableIdent]) -> Iterator[tuple[TableIdent, Loaded | Exception]]:
         """Read many tables with as many connections as the transport has."""
@@ -224,7 +226,7 @@ class RestBackend:
         if answer.status >= 500 and answer.status != 501:
             raise CommitStateUnknown(
                 f"The catalog answered a commit with HTTP {answer.status}: nobody can tell whether it went through.",
-                where=self._where(table),
+                where=self._settings.where(table),
                 hint="Plan again: it shows whether the change is there.",
             )
         if answer.status == 409 and any(r.get("type") == "assert-create" for r in requirements):
@@ -346,22 +348,22 @@ class RestBackend:
     def _table(self, table: TableIdent) -> str:
         return f"{self._namespace(table.namespace)}/tables/{quote(table.name, safe='')}"
 
-    def _require(self, answer: Answer, about: object = "") -> None:
+    def _require(self, answer: Answer, about: About = ()) -> None:
         if answer.status >= 300:
             raise self._failure(answer, about)
 
-    def _expect(self, answer: Answer, shape: type[_Shape], about: object = "") -> _Shape:
+    def _expect(self, answer: Answer, shape: type[_Shape], about: About = ()) -> _Shape:
         self._require(answer, about)
         try:
             return msgspec.json.decode(answer.body, type=shape)
         except msgspec.DecodeError as e:
             raise InvalidTable(
                 "The catalog's answer breaks the REST specification.",
-                where=self._where(about),
+                where=self._settings.where(about),
                 hint="Is its uri that of an Iceberg REST catalog?",
             ) from e
 
-    def _failure(self, answer: Answer, about: object) -> LakeError:
+    def _failure(self, answer: Answer, about: About) -> LakeError:
         try:
             kind = msgspec.json.decode(answer.body, type=_ErrorJson).error.type
         except msgspec.DecodeError:
@@ -370,12 +372,8 @@ class RestBackend:
         error, message, hint = _TYPES.get(kind) or _STATUS.get(answer.status) or fallback
         if answer.status == 404 and kind == "" and isinstance(about, tuple):
             error = NamespaceNotFound
-        return error(message, where=self._where(about), hint=hint)
+        return error(message, where=self._settings.where(about), hint=hint)
 
-    def _error(self, error: LakeError, about: object) -> LakeError:
-        error.where = self._where(about)
+    def _error(self, error: LakeError, about: About) -> LakeError:
+        error.where = self._settings.where(about)
         return error
-
-    def _where(self, about: object) -> str:
-        name = ".".join(about) if isinstance(about, tuple) else str(about)
-        return f"{self._settings.place}: {name}" if name else self._settings.place

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from reconciler.catalogs.backend import Loaded
 from reconciler.catalogs.connection import CatalogSettings
-from reconciler.catalogs.errors import translate, translating
-from reconciler.errors import InvalidTable, LakeError, TableNotFound
+from reconciler.catalogs.errors import NO_TABLE, translate, translating
+from reconciler.errors import InvalidTable, LakeError
 from reconciler.model.metadata import decode_metadata
 from reconciler.model.table import TableIdent
 
@@ -59,7 +59,8 @@ class SqliteReader:
         for table in wanted:
             location = locations.get(table)
             if location is None:
-                yield table, TableNotFound("There is no such table.", where=self._settings.where(table))
+                kind, message, hint = NO_TABLE
+                yield table, kind(message, where=self._settings.where(table), hint=hint)
             else:
                 yield table, files[table] if table in files else self._read(table, location)
 

@@ -33,7 +33,6 @@ from reconciler.errors import (
 )
 from reconciler.model.metadata import past_spec, to_observed
 from reconciler.model.table import DataFile, Observed, PartitionField, TableIdent, TableSpec, TableVersion
-from reconciler.plan.operations import Fidelity
 from reconciler.ports import CommitOutcome, SecurityContext, WriteReceipt
 
 if TYPE_CHECKING:
@@ -133,10 +132,6 @@ class IcebergCatalog:
         return self._in(table, open_)
 
     # ------------------------------------------------------------ metadata commits
-
-    def fidelity(self, feature: str) -> Fidelity:
-        """Tell how truly this catalog and Iceberg realise a feature."""
-        return refusals.fidelity(self.settings.kind, feature)
 
     def refusal(self, change: Change, current: Observed | None) -> str | None:
         """Say why the catalog cannot make `change`, naming the executor that can; None: it can."""

@@ -24,7 +24,7 @@ UPKEEP = Operation(
     summary="claim the table for sales/orders",
     operation_class=OperationClass.METADATA_ONLY,
 )
-CASES: dict[str, tuple[Plan, object, int]] = {
+CASES: dict[str, tuple[Plan, Decision | None, int]] = {
     "manual": (samples.manual(), WAITING, 140),
     "manual-80": (samples.manual(), WAITING, 80),
     "manual-60": (samples.manual(), WAITING, 60),

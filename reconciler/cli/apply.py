@@ -23,7 +23,7 @@ from reconciler.render.text import render_report, render_summary
 
 
 @click.command("apply")
-@click.option("-f", "--filename", "names", multiple=True, metavar="PATH", help="File, folder, glob or - (stdin).")
+@options.files_or_paths
 @click.argument("plan_file", required=False, type=click.Path(dir_okay=False))
 @options.recursive
 @options.auto_approve

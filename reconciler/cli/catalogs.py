@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-
 import click
 
-from reconciler.catalogs.connection import CatalogSettings, pyiceberg_catalogs
+from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
+from reconciler.cli import options
 from reconciler.cli.console import say, wants_color, width
 from reconciler.cli.live import open_workspace
-from reconciler.cli.project import find_catalog
+from reconciler.cli.project import catalog_names, find_catalog
 from reconciler.errors import ExitCode, LakeError
 from reconciler.render.status import CatalogRow, catalogs_table
 from reconciler.render.units import plural
 
 
 @click.command("catalogs")
-@click.option("-f", "--filename", "names", multiple=True, metavar="PATH", help="Where LakeCatalog manifests are.")
+@options.shared_files
 @click.option("--check", is_flag=True, help="Connect to each; exit 1 when one does not answer.")
 def command(names: tuple[str, ...], check: bool) -> int:
     """List the catalogs a manifest may name, and where each is configured."""
-    found = list(_all(names))
+    project = open_workspace(names).project
+    found = [find_catalog(name, project) for name in catalog_names(project)]
     rows = [CatalogRow(s.name, s.kind, s.place, s.origin) for s in found]
     say(catalogs_table(rows, width(), color=wants_color()))
     return _check(found) if check else ExitCode.OK
-
-
-def _all(names: tuple[str, ...]) -> Iterator[CatalogSettings]:
-    project = open_workspace(names).project
-    configured = pyiceberg_catalogs(os.environ)
-    for name in project.catalogs:
-        yield find_catalog(name, project)
-    yield from (settings for name, settings in configured.items() if name not in project.catalogs)
-    if not project.catalogs and not configured:
-        yield find_catalog(None, project)
 
 
 def _check(found: list[CatalogSettings]) -> ExitCode:

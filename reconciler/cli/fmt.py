@@ -14,7 +14,7 @@ from reconciler.model.format import format_manifest
 
 
 @click.command("fmt")
-@click.option("-f", "--filename", "names", multiple=True, metavar="PATH", help="File, folder, glob or - (stdin).")
+@options.files_or_paths
 @click.argument("paths", nargs=-1, type=click.Path())
 @options.recursive
 @click.option("--check", is_flag=True, help="Write nothing; exit 2 when a file would change.")

@@ -15,7 +15,7 @@ from reconciler.render.status import history_table
 @click.command("history")
 @click.argument("table")
 @options.catalog
-@click.option("-f", "--filename", "names", multiple=True, metavar="PATH", help="Where the LakeCatalog manifest is.")
+@options.shared_files
 @options.output("text", "json")
 def command(table: str, catalog_name: str | None, names: tuple[str, ...], output: str) -> None:
     """List the last commits LakeTable made to TABLE: when, who, which plan, and the ids before it."""

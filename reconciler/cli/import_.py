@@ -21,22 +21,22 @@ from reconciler.render.units import plural
 
 
 @click.command("import")
-@click.argument("names", nargs=-1, metavar="[TABLE|NAMESPACE]...")
+@click.argument("tables", nargs=-1, metavar="[TABLE|NAMESPACE]...")
 @click.option("--all", "everything", is_flag=True, help="Import every table of the catalog.")
 @options.catalog
-@click.option("-f", "--filename", "files", multiple=True, metavar="PATH", help="Where the LakeCatalog manifest is.")
+@options.shared_files
 @click.option("--output-dir", type=click.Path(file_okay=False), help="Write one file per table instead of stdout.")
 def command(
-    names: tuple[str, ...], everything: bool, catalog_name: str | None, files: tuple[str, ...], output_dir: str | None
+    tables: tuple[str, ...], everything: bool, catalog_name: str | None, names: tuple[str, ...], output_dir: str | None
 ) -> int:
     """Write the manifests of live tables: by full name, by namespace, or the whole catalog.
 
     Nothing in the catalog changes. The first plan of an imported manifest is empty; its first change claims the table.
     """
-    if bool(names) == everything:
+    if bool(tables) == everything:
         raise click.UsageError("name tables or namespaces, or say --all")
-    catalog = open_workspace(files).catalog(catalog_name)
-    idents = catalog.list_tables() if everything else tuple(_named(catalog, names))
+    catalog = open_workspace(names).catalog(catalog_name)
+    idents = catalog.list_tables() if everything else tuple(_named(catalog, tables))
     written: dict[str, TableIdent] = {}
     failed = 0
     for ident, found in progress(catalog.get_table_specs(idents), len(idents), "importing"):

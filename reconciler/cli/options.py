@@ -23,6 +23,12 @@ files = click.option(
     metavar="PATH",
     help="File, folder, glob or - (stdin); may be repeated.",
 )
+files_or_paths = click.option(
+    "-f", "--filename", "names", multiple=True, metavar="PATH", help="File, folder, glob or - (stdin)."
+)
+shared_files = click.option(
+    "-f", "--filename", "names", multiple=True, metavar="PATH", help="Where LakeCatalog and LakePolicy manifests are."
+)
 recursive = click.option("-R", "--recursive", is_flag=True, help="Look into subfolders too.")
 include_upkeep = click.option("--include-upkeep", is_flag=True, help="Show (apply: also do) upkeep.")
 take_ownership = click.option("--take-ownership", is_flag=True, help="Take tables that another owner claims.")

@@ -306,6 +306,12 @@ def find_catalog(name: str | None, project: Project, *, where: str = "") -> Cata
     )
 
 
+def catalog_names(project: Project) -> list[str | None]:
+    """Name every catalog a manifest may mean; None is the embedded one, when nothing is configured."""
+    configured = (name for name in pyiceberg_catalogs(os.environ) if name not in project.catalogs)
+    return [*project.catalogs, *configured] or [None]
+
+
 def _with_secret(manifest: LakeCatalog, place: str) -> dict[str, str]:
     """Add the Secret's properties: outside a cluster they come from PyIceberg's variables of that catalog's name."""
     properties = dict(manifest.spec.properties or {})

@@ -21,7 +21,7 @@ from reconciler.render.units import count, size
 @click.command("show")
 @click.argument("what", metavar="PLAN_FILE|TABLE")
 @options.catalog
-@click.option("-f", "--filename", "names", multiple=True, metavar="PATH", help="Where the LakeCatalog manifest is.")
+@options.shared_files
 def command(what: str, catalog_name: str | None, names: tuple[str, ...]) -> None:
     """Show a plan file, or a live table as a manifest with its version and size."""
     if os.path.isfile(what):

@@ -16,7 +16,7 @@ from reconciler.pipeline import Approval, Request, propose_undo
 @click.command("undo")
 @click.argument("table")
 @options.catalog
-@click.option("-f", "--filename", "names", multiple=True, metavar="PATH", help="Where LakeCatalog and LakePolicy are.")
+@options.shared_files
 @options.auto_approve
 @options.approve
 @options.engine

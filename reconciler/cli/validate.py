@@ -10,7 +10,7 @@ from reconciler.cli.project import load_project
 
 
 @click.command("validate")
-@click.option("-f", "--filename", "names", multiple=True, metavar="PATH", help="File, folder, glob or - (stdin).")
+@options.files_or_paths
 @click.argument("paths", nargs=-1, type=click.Path())
 @options.recursive
 def command(names: tuple[str, ...], paths: tuple[str, ...], recursive: bool) -> None:

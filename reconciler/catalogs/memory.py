@@ -38,7 +38,7 @@ from reconciler.model.table import (
     TableSpec,
     TableVersion,
 )
-from reconciler.model.types import StructType, walk
+from reconciler.model.types import StructType, highest_id
 from reconciler.ports import CommitOutcome, SecurityContext, WriteReceipt
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class MemoryCatalog:
             found.schema_id = _remember(found.schemas, (spec.schema, spec.identifier_field_ids))
             found.spec_id = _remember(found.specs, spec.partitioning)
             found.order_id = _remember(found.orders, spec.sort_order)
-            found.last_field_id = max(found.last_field_id, _highest_id(spec))
+            found.last_field_id = max(found.last_field_id, highest_id(spec.schema))
             found.commits += 1
             return found.outcome()
 
@@ -205,7 +205,7 @@ class MemoryCatalog:
             uuid=str(uuid4()),
             spec=spec,
             bookkeeping=_bookkeeping({}, changes),
-            last_field_id=_highest_id(spec),
+            last_field_id=highest_id(spec.schema),
             schemas=[(spec.schema, spec.identifier_field_ids)],
             specs=[spec.partitioning],
             orders=[()],  # as in Iceberg, order 0 is "unsorted"
@@ -339,7 +339,3 @@ def _remember(known: list[_T], value: _T) -> int:
     if value not in known:
         known.append(value)
     return known.index(value)
-
-
-def _highest_id(spec: TableSpec) -> int:
-    return max((f.id for _, f in walk(spec.schema)), default=0)

@@ -41,7 +41,7 @@ from reconciler.diff.changes import (
 )
 from reconciler.diff.name_mapping import follow_schema
 from reconciler.model.table import TableSpec
-from reconciler.model.types import walk
+from reconciler.model.types import highest_id
 
 __all__ = ["CannotApply", "apply"]
 
@@ -62,15 +62,11 @@ def apply(spec: TableSpec | None, changes: Iterable[Change], *, last_field_id: i
             spec = change.spec
             continue
         if columns is None:
-            columns = Columns(_highest_id(spec) if last_field_id is None else last_field_id)
+            columns = Columns(highest_id(spec.schema) if last_field_id is None else last_field_id)
         spec = _apply(spec, change, columns)
     if spec is None:
         raise ValueError("Cannot apply no changes to no table.")
     return spec if before is None else follow_schema(before, spec)
-
-
-def _highest_id(spec: TableSpec) -> int:
-    return max((field.id for _, field in walk(spec.schema)), default=0)
 
 
 def _apply(spec: TableSpec, change: Change, columns: Columns) -> TableSpec:

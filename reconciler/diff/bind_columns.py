@@ -23,8 +23,8 @@ from reconciler.model.types import (
     StructType,
     Type,
     assign_ids,
+    field_ids,
     fields_of,
-    walk,
     with_fields,
 )
 
@@ -154,7 +154,7 @@ class _ColumnBinder:
                     Problem(kind=ProblemKind.UNMANAGED_COLUMN, path=path, before=shape(live.type), after=policy.value)
                 )
             return True
-        users = [user for id_, user in self._in_use.items() if id_ == live.id or id_ in _nested_ids(live.type)]
+        users = [user for id_, user in self._in_use.items() if id_ == live.id or id_ in field_ids(live.type)]
         for user in users:
             self.problems.append(Problem(kind=ProblemKind.COLUMN_IN_USE, path=path, before=user))
         return bool(users)
@@ -199,10 +199,6 @@ class _ColumnBinder:
     def _provisional_id(self) -> int:
         self._next_id -= 1
         return self._next_id
-
-
-def _nested_ids(type_: Type) -> Iterator[int]:
-    return (field.id for _, field in walk(type_))
 
 
 def shape(type_: Type) -> str:

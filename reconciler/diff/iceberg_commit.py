@@ -45,7 +45,7 @@ from reconciler.model.table import (
     TableSpec,
     TableVersion,
 )
-from reconciler.model.types import StructType, walk
+from reconciler.model.types import StructType, highest_id
 
 FORMAT_VERSION = "format-version"
 _PLAN_AGAIN = "Plan again."
@@ -216,7 +216,7 @@ def creation(spec: TableSpec, location: str, uuid: str, properties: Mapping[str,
         for position, f in enumerate(spec.partitioning)
     )
     order_id = 1 if spec.sort_order else 0
-    last_id = max((field.id for _, field in walk(spec.schema)), default=0)
+    last_id = highest_id(spec.schema)
     made: list[JsonObject] = [
         {"action": "assign-uuid", "uuid": uuid},
         {"action": "upgrade-format-version", "format-version": spec.format_version},
@@ -262,7 +262,7 @@ def _schema_updates(metadata: TableMetadata, target: Target) -> list[JsonObject]
     if same is not None:
         is_current = same == metadata.current_schema_id
         return [] if is_current else [{"action": "set-current-schema", "schema-id": same}]
-    highest = max((field.id for _, field in walk(target.schema)), default=0)
+    highest = highest_id(target.schema)
     schema = schema_json(target.schema, target.identifier_field_ids, metadata.highest_schema_id() + 1)
     return [
         {"action": "add-schema", "schema": schema, "last-column-id": max(highest, metadata.last_column_id)},

@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from reconciler.model.table import BOOKKEEPING_PREFIX, Desired, TableSpec
-from reconciler.model.types import Type, fields_of
+from reconciler.model.types import Type, field_ids, fields_of
 
 OWNER = f"{BOOKKEEPING_PREFIX}owner"
 COLUMNS = f"{BOOKKEEPING_PREFIX}columns"
@@ -191,14 +191,6 @@ def _named_ids(desired: Type, live: Type) -> Iterator[int]:
             yield found.id
             if not isinstance(field.type, str):
                 yield from _named_ids(field.type, found.type)
-
-
-def field_ids(type_: Type) -> Iterator[int]:
-    """Yield the field ids of a schema, at any depth."""
-    for field in fields_of(type_):
-        yield field.id
-        if not isinstance(field.type, str):
-            yield from field_ids(field.type)
 
 
 # ---------------------------------------------------------------- formats

@@ -101,6 +101,19 @@ def walk(type_: Type, prefix: FieldPath = ()) -> Iterator[tuple[FieldPath, Field
             yield from walk(field.type, path)
 
 
+def field_ids(type_: Type) -> Iterator[int]:
+    """Yield the field ids below `type_`, at any depth."""
+    for field in fields_of(type_):
+        yield field.id
+        if not isinstance(field.type, str):
+            yield from field_ids(field.type)
+
+
+def highest_id(type_: Type) -> int:
+    """Return the highest field id below `type_`; 0 when there is none."""
+    return max(field_ids(type_), default=0)
+
+
 def find_field(type_: Type, path: FieldPath) -> Field | None:
     """Return the field at `path` below `type_`; None when there is none."""
     found: Field | None = None

@@ -184,3 +184,20 @@ def _digest(path: Path) -> str:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return "unreadable"
+
+
+def foreign(lab: Lab, name: str = "sales.theirs") -> None:
+    """Make a table behind LakeTable's back."""
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import DoubleType, ListType, LongType, NestedField, StringType, StructType
+
+    inner = StructType(NestedField(4, "x", DoubleType(), required=True), NestedField(5, "y", StringType(), doc="why"))
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=True),
+        NestedField(2, "items", ListType(3, inner, element_required=False)),
+        NestedField(6, "note", StringType(), doc="It's theirs"),
+        identifier_field_ids=[1],
+    )
+    (lab.folder / ".laketable").mkdir(exist_ok=True)
+    lab.catalog().create_namespace_if_not_exists(name.rpartition(".")[0])
+    lab.catalog().create_table(name, schema, properties={"owner.team": "web", "write.format.default": "parquet"})

@@ -77,4 +77,34 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     is_unknown: bool = False
 
 
-Event = Started | Committed | Replayed | Renamed | Dropped | Skipped | Refused | Failed
+class Progress(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="progress"):
+    """A data operation got on by a chunk; bytes and files are those rewritten so far and in all."""
+
+    table: TableIdent
+    operation: str
+    step: str
+    chunks: int = 0
+    all_chunks: int = 0
+    files: int = 0
+    all_files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    all_bytes: int = 0
+    percent: int = 0
+    eta_seconds: int | None = None
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="published"):
+    """A data operation is on main, in one commit; `replayed` says that an earlier run had published it."""
+
+    table: TableIdent
+    operation: str
+    summary: str
+    snapshot_id: int | None = None
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    replayed: bool = False
+
+
+Event = Started | Committed | Replayed | Renamed | Dropped | Skipped | Refused | Failed | Progress | Published

@@ -159,17 +159,24 @@ def _finish(scratch: _Scratch, shift: int) -> Addition:
     end = len(rest) - TAIL_BYTES - length
     meta = decode(rest[end:-TAIL_BYTES])
     chunks = [c for group in meta.structs(FileMetaData.ROW_GROUPS) for c in group.structs(RowGroup.COLUMNS)]
-    body = bytearray(rest[:end])
+    indexes = [chunk for chunk in chunks if ColumnChunk.OFFSET_INDEX_OFFSET in chunk]
+    old = [_index_bytes(chunk, rest, base) for chunk in indexes]
+    # They are the last thing in the scratch file, so they are replaced where they are.
+    body = bytearray(rest[: end - sum(map(len, old))] if rest[:end].endswith(b"".join(old)) else rest[:end])
+    for chunk, data in zip(indexes, old, strict=True):
+        index = _shifted_index(data, shift)
+        chunk.set(ColumnChunk.OFFSET_INDEX_OFFSET, base + len(body))
+        chunk.set(ColumnChunk.OFFSET_INDEX_LENGTH, len(index))
+        body += index
     for chunk in chunks:
-        if ColumnChunk.OFFSET_INDEX_OFFSET in chunk:
-            start = chunk.integer(ColumnChunk.OFFSET_INDEX_OFFSET) - base
-            index = _shifted_index(rest[start : start + chunk.integer(ColumnChunk.OFFSET_INDEX_LENGTH)], shift)
-            chunk.set(ColumnChunk.OFFSET_INDEX_OFFSET, base + len(body))
-            chunk.set(ColumnChunk.OFFSET_INDEX_LENGTH, len(index))
-            body += index
         _shift(chunk, shift)
     scratch.put(bytes(body))
     return Addition(meta, scratch.drained - len(MAGIC))
+
+
+def _index_bytes(chunk: Struct, rest: bytes, base: int) -> bytes:
+    start = chunk.integer(ColumnChunk.OFFSET_INDEX_OFFSET) - base
+    return rest[start : start + chunk.integer(ColumnChunk.OFFSET_INDEX_LENGTH)]
 
 
 def _shifted_index(data: bytes, shift: int) -> bytes:
@@ -180,15 +187,14 @@ def _shifted_index(data: bytes, shift: int) -> bytes:
 
 
 def _shift(chunk: Struct, shift: int) -> None:
-    for field_id in (ColumnChunk.OFFSET_INDEX_OFFSET, ColumnChunk.COLUMN_INDEX_OFFSET):
-        chunk.add(field_id, shift)
-    if chunk.integer(ColumnChunk.FILE_OFFSET, 0):
-        chunk.add(ColumnChunk.FILE_OFFSET, shift)
-    column = chunk.struct(ColumnChunk.META_DATA)
-    for field_id in (
-        ColumnMetaData.DATA_PAGE_OFFSET,
-        ColumnMetaData.INDEX_PAGE_OFFSET,
-        ColumnMetaData.DICTIONARY_PAGE_OFFSET,
-        ColumnMetaData.BLOOM_FILTER_OFFSET,
-    ):
-        column.add(field_id, shift)
+    _shift_fields(
+        chunk, (ColumnChunk.OFFSET_INDEX_OFFSET, ColumnChunk.COLUMN_INDEX_OFFSET, ColumnChunk.FILE_OFFSET), shift
+    )
+    pages = (ColumnMetaData.DATA_PAGE_OFFSET, ColumnMetaData.INDEX_PAGE_OFFSET, ColumnMetaData.DICTIONARY_PAGE_OFFSET)
+    _shift_fields(chunk.struct(ColumnChunk.META_DATA), (*pages, ColumnMetaData.BLOOM_FILTER_OFFSET), shift)
+
+
+def _shift_fields(struct: Struct, offsets: Sequence[int], shift: int) -> None:
+    for field_id in offsets:
+        if struct.integer(field_id, 0):  # 0 stands for "there is none"
+            struct.add(field_id, shift)

@@ -12,6 +12,8 @@ from reconciler.errors import Unsupported
 
 MAGIC, MAGIC_ENCRYPTED = b"PAR1", b"PARE"
 TAIL_BYTES = 8
+SIGNATURE_BYTES = 28
+STOP = b"\x00"  # how every Thrift struct ends
 # 10,000 columns in 10 row groups take about 15 MiB; a tree in Python takes some 30 times that.
 MAX_FOOTER_BYTES = 32 << 20
 
@@ -121,7 +123,20 @@ def read_footer(file: Readable) -> Footer:
     if length > MAX_FOOTER_BYTES:
         raise BadFooter(f"The Parquet footer takes {length:,} bytes, more than {MAX_FOOTER_BYTES:,}.")
     file.seek(start)
-    return Footer(decode(file.read(length)), start, size)
+    data = file.read(length)
+    if _is_signed(data):
+        raise Unsupported("The file is encrypted.", hint="Rewrite the file with its keys instead.")
+    return Footer(decode(data), start, size)
+
+
+def _is_signed(data: bytes) -> bool:
+    """Whether this is the plain footer of an encrypted file: a signature follows, and the algorithm is named."""
+    if data.endswith(STOP):
+        return False
+    try:
+        return FileMetaData.ENCRYPTION_ALGORITHM in decode(data[:-SIGNATURE_BYTES])
+    except BadFooter:
+        return False
 
 
 def footer_bytes(meta: Struct) -> bytes:

@@ -56,6 +56,7 @@ def column_metrics(spliced: Spliced, columns: Sequence[Field], modes: Mapping[in
     leaves = [leaf for column in columns for leaf in _leaves(column, repeated=False)]
     for number, (leaf, repeated) in enumerate(leaves):
         chunks = [group[number].struct(ColumnChunk.META_DATA) for group in spliced.chunks]
+        chunks = [chunk for chunk in chunks if chunk.integer(ColumnMetaData.NUM_VALUES)]  # others state nothing
         mode = (modes or {}).get(leaf.id, DEFAULT_MODE)
         sizes[leaf.id] = sum(chunk.integer(ColumnMetaData.TOTAL_COMPRESSED_SIZE) for chunk in chunks)
         if mode == "none":

@@ -20,7 +20,6 @@ from reconciler.model.types import Field, StructType, walk
 
 # pyarrow writes no larger row group: the new column's groups would not match the old ones.
 MAX_GROUP_ROWS = 64 << 20
-_LARGEST = (1 << 63) - 1
 
 
 def refusal(footer: Footer, columns: Sequence[Field]) -> str | None:
@@ -132,12 +131,13 @@ def _of_groups(footer: Footer) -> str | None:
 
 def _lies_inside(column: Struct, end: int) -> bool:
     """Whether the chunk's pages are between the file's magic and its footer."""
-    start = column.integer(ColumnMetaData.DATA_PAGE_OFFSET)
-    # parquet-mr writes 0 where there is no dictionary page
-    if dictionary := column.integer(ColumnMetaData.DICTIONARY_PAGE_OFFSET, 0):
-        start = min(start, dictionary)
+    # 0 stands for "there is no such page": no dictionary, or no rows at all
+    fields = (ColumnMetaData.DATA_PAGE_OFFSET, ColumnMetaData.DICTIONARY_PAGE_OFFSET)
+    starts = [offset for field_id in fields if (offset := column.integer(field_id, 0))]
     size = column.integer(ColumnMetaData.TOTAL_COMPRESSED_SIZE)
-    return len(MAGIC) <= start <= start + size <= end <= _LARGEST
+    if not starts:
+        return size == 0
+    return len(MAGIC) <= min(starts) <= min(starts) + size <= end
 
 
 def _duplicate(values: Iterator[str] | Iterator[int] | Sequence[int]) -> str | int | None:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -58,7 +57,7 @@ def _local(filesystem: pafs.FileSystem, source: str, target: str, size: int) -> 
 
 
 def copy_start(old: BinaryIO, new: BinaryIO, size: int) -> None:
-    """Copy the first `size` bytes between two open, unbuffered-so-far local files."""
+    """Copy the first `size` bytes between two open local files, the new one still empty."""
     left = size
     if hasattr(os, "copy_file_range"):
         try:
@@ -70,23 +69,19 @@ def copy_start(old: BinaryIO, new: BinaryIO, size: int) -> None:
     if left:  # some file systems answer 0 instead of saying that they cannot
         old.seek(size - left)
         new.seek(size - left)
-        shutil.copyfileobj(_First(old, left), new, STREAM_BYTES)
+        _stream(old.read, new, left)
     new.seek(0, os.SEEK_END)
     if new.tell() != size:
         raise _shrunk()
 
 
-class _First:
-    """The next so many bytes of a file."""
-
-    def __init__(self, file: BinaryIO, left: int) -> None:
-        self._file = file
-        self._left = left
-
-    def read(self, size: int) -> bytes:
-        data = self._file.read(min(size, self._left))
-        self._left -= len(data)
-        return data
+def _stream(read: Callable[[int], bytes], new: Writable, left: int) -> None:
+    while left:
+        data = read(min(left, STREAM_BYTES))
+        if not data:
+            raise _shrunk()
+        new.write(data)
+        left -= len(data)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -105,13 +100,7 @@ def _streamed(filesystem: pafs.FileSystem, source: str, target: str, size: int) 
     try:
         with filesystem.open_output_stream(target) as file:
             with filesystem.open_input_file(source) as old:
-                left = size
-                while left:
-                    data = old.read(min(left, STREAM_BYTES))
-                    if not data:
-                        raise _shrunk()
-                    file.write(data)
-                    left -= len(data)
+                _stream(old.read, file, size)
             yield file
     except BaseException:
         with suppress(OSError):

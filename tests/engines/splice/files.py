@@ -69,7 +69,7 @@ VALUES: Mapping[str, tuple[Type, Any]] = {
     "time": ("time", lambda n: datetime.time(n % 24, n % 60, 1, n)),
     "timestamp": ("timestamp", lambda n: stamp(n - 500)),
     "timestamptz": ("timestamptz", lambda n: stamp(n - 500, UTC)),
-    "timestamp-ns": ("timestamp_ns", lambda n: stamp(n)),
+    "timestamp-ns": ("timestamp_ns", stamp),
     "string": ("string", lambda n: "" if n % 50 == 0 else f"{'ü' * (n % 20)}{n}"),
     "binary": ("binary", lambda n: bytes([n % 256]) * (n % 30)),
     "fixed": ("fixed[5]", lambda n: n.to_bytes(5, "big")),

@@ -46,7 +46,8 @@ def test_duckdbs_footers_come_back(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     duckdb.sql(
         f"COPY (SELECT range AS id, range::varchar AS s, [range] AS l, {{'a': range}} AS st FROM range(5000))"
-        f" TO '{path}' (FORMAT parquet, FIELD_IDS {{id: 1, s: 2, l: {{__duckdb_field_id: 3, element: 4}}}}, ROW_GROUP_SIZE 2048)"
+        f" TO '{path}' (FORMAT parquet, FIELD_IDS {{id: 1, s: 2, l: {{__duckdb_field_id: 3, element: 4}}}},"
+        " ROW_GROUP_SIZE 2048)"
     )
     footer = footer_of(path)
     assert encode(decode(footer)) == footer

@@ -47,7 +47,10 @@ class Settings(NamedTuple):
 
 
 def settings_of(footer: Footer) -> Settings:
-    """Return how the file's first column was written; a file without row groups gives the defaults."""
+    """Return how the file's first column was written; a file without row groups gives the defaults.
+
+    Pages are of version 2 where the footer says so, as parquet-mr's does; pyarrow and DuckDB call all pages version 1.
+    """
     for group in footer.meta.structs(FileMetaData.ROW_GROUPS)[:1]:
         for chunk in group.structs(RowGroup.COLUMNS)[:1]:
             column = chunk.struct(ColumnChunk.META_DATA)

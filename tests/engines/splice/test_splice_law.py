@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconciler.engines.splice.arrow_types import arrow_field, arrow_type
+from reconciler.engines.splice.chunks import Settings
 from reconciler.engines.splice.splice import inspect
-from reconciler.model.types import Field, StructType, Type, assign_ids
+from reconciler.model.types import Field, ListType, MapType, StructType, Type, assign_ids
 from tests.engines.splice.files import VALUES, add, assert_equal, rewritten, with_id
 
 LEAVES = [kind for kind in VALUES if kind not in {"struct", "list", "map", "deep", "fixed", "uuid"}]
@@ -21,8 +23,6 @@ LEAVES = [kind for kind in VALUES if kind not in {"struct", "list", "map", "deep
 @st.composite
 def types(draw: st.DrawFn, depth: int = 3) -> Type:
     """Draw a type of any nesting, without ids."""
-    from reconciler.model.types import ListType, MapType
-
     kind = draw(st.sampled_from(["leaf", "leaf", "struct", "list", "map"])) if depth else "leaf"
     required = st.booleans()
     match kind:
@@ -56,8 +56,6 @@ def sample(dice: random.Random, type_: pa.DataType, *, nullable: bool) -> object
 
 
 def _leaf_values() -> dict[pa.DataType, list[object]]:
-    from reconciler.engines.splice.arrow_types import arrow_type
-
     return {arrow_type(VALUES[kind][0]): [VALUES[kind][1](n) for n in range(0, 1000, 97)] for kind in LEAVES}
 
 
@@ -78,8 +76,6 @@ LEAF_VALUES = _leaf_values()
 def test_spliced_equals_rewritten(
     wanted: list[tuple[Type, bool]], old: int, rows: int, group: int, codec: str, page: str, index: bool, seed: int
 ) -> None:
-    from reconciler.engines.splice.arrow_types import arrow_field
-
     dice = random.Random(seed)
     ids = iter(range(100, 10_000))
     shape = assign_ids(
@@ -100,7 +96,8 @@ def test_spliced_equals_rewritten(
         source = Path(folder, "a.parquet")
         pq.write_table(before, source, row_group_size=group, **written)
         pieces = [new.slice(start, group) for start in range(0, rows, group)] or [new]
-        done = add(source, columns, pieces)
+        how = Settings(codec=codec, page_version=page, page_index=index)
+        done = add(source, columns, pieces, settings=how)
         assert_equal(Path(done.path), rewritten(source, columns, new, group, **written))
         start = inspect(str(source)).start
         assert Path(done.path).read_bytes()[:start] == source.read_bytes()[:start]

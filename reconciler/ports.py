@@ -180,7 +180,15 @@ class StagingRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Staged(Protocol):
-    """A data operation whose rows are written and audited, and which nobody sees yet; like a database transaction."""
+    """A data operation whose rows are written and audited, and which nobody sees yet; like a database transaction.
+
+    `files`, `rows` and `bytes` are what was written; `main_moved` says after `commit` that others had committed.
+    """
+
+    files: int
+    rows: int
+    bytes: int
+    main_moved: bool
 
     def commit(self) -> CommitOutcome:
         """Publish in one commit; a second call finds it done and says replayed."""

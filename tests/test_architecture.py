@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LAYERS = ("errors", "model", "diff sql", "plan", "ports", "dialects", "catalogs engines render", "pipeline", "cli operator")
+LAYERS = (
+    "errors",
+    "model",
+    "diff sql",
+    "plan",
+    "ports",
+    "dialects",
+    "catalogs engines render",
+    "pipeline",
+    "jobs",
+    "cli operator",
+)
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts.split()}
 IMPURE_LAYERS = {"catalogs", "engines", "pipeline", "cli", "operator"}
 FORBIDDEN = {

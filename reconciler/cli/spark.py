@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from reconciler.catalogs.connection import EMBEDDED, CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.cli.console import note
-from reconciler.ports import MetadataExecutor
+from reconciler.model.manifest.catalog import Runtime
+from reconciler.model.quantities import parse_size
+from reconciler.ports import Engine, MetadataExecutor
 
 
 def spark_executors(

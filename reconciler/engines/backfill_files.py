@@ -181,12 +181,7 @@ def rewrite(session: SparkSession, table: Any, tasks: Sequence[Task], backfill: 
     cache.add(group, table)
     try:
         reads.stageTasks(table, group, staged)
-        frame = (
-            session.read.format("iceberg")
-            .option("split-size", _WHOLE)
-            .option("file-open-cost", _WHOLE)
-            .load(group)
-        )
+        frame = session.read.format("iceberg").option("split-size", _WHOLE).option("file-open-cost", _WHOLE).load(group)
         _write(filled(frame, backfill), group, tasks[0])
         return list(_iterate(writes.fetchNewFiles(table, group)))
     finally:

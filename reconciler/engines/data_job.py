@@ -17,7 +17,7 @@ from reconciler.engines.staging import FilesMoved, StagingTable
 from reconciler.errors import CommitConflict, InvalidInput, InvalidTable, LakeError
 from reconciler.model.metadata import MAIN
 from reconciler.model.table import TableIdent
-from reconciler.plan.data import branch_of, published_properties
+from reconciler.plan.data import branch_of, published_properties, remembered
 from reconciler.plan.events import Event, Progress
 from reconciler.plan.operations import Backfill, Operation
 from reconciler.ports import CommitOutcome, StagingRef
@@ -89,6 +89,7 @@ class StagedBackfill:
         self._session, self._catalog, self._table = session, catalog, table
         self._operation, self._backfill, self._ref = operation, operation.backfill, ref
         self._chunk_bytes, self._tell = chunk_bytes, tell
+        self._schema_id: int | None = None
         self._replayed = True
         self.main_moved = False
         self.rows = self.files = self.bytes = 0
@@ -98,13 +99,13 @@ class StagedBackfill:
     def stage(self) -> None:
         """Bring the branch to where it can be published, whatever an earlier run left of it."""
         for _ in range(ROUNDS):
-            found = position(self._facts(), self._operation.id)
+            found = self._find()
             if found.step is Step.START_OVER:
                 self._table.drop_branches([self._ref.branch], self._ref.uuid)
-                found = position(self._facts(), self._operation.id)
+                found = self._find()
             if found.step is Step.CREATE_BRANCH:
                 self._create_branch()
-                found = position(self._facts(), self._operation.id)
+                found = self._find()
             if found.step is not Step.WRITE:
                 return
             self._replayed = False
@@ -119,7 +120,7 @@ class StagedBackfill:
     def commit(self) -> CommitOutcome:
         """Publish in one commit with its properties, then drop the branch; a second call finds it done."""
         for _ in range(ROUNDS):
-            found = position(self._facts(), self._operation.id)
+            found = self._find()
             match found.step:
                 case Step.DONE:
                     return self._table.outcome(replayed=self._replayed)
@@ -131,7 +132,7 @@ class StagedBackfill:
                     self._publish_or_start_over()
                 case Step.CREATE_BRANCH | Step.START_OVER:
                     self.stage()
-        found = position(self._facts(), self._operation.id)
+        found = self._find()
         if found.step is Step.DONE:
             return self._table.outcome(replayed=self._replayed)
         raise self._conflict()
@@ -142,14 +143,31 @@ class StagedBackfill:
 
     # ------------------------------------------------------------ steps
 
-    def _facts(self) -> TableFacts:
+    def _find(self) -> Position:
+        """Ask the catalog where this operation stands; the first schema seen is the one it is for."""
         facts = self._table.facts()
-        self._table._require(facts, self._ref.uuid, None)
-        self._schema_id = facts.current_schema_id
-        return facts
+        self._table.require(facts, self._ref.uuid, None)
+        if self._schema_id is None:
+            self._schema_id = facts.current_schema_id
+        return self._position(facts)
+
+    def _position(self, facts: TableFacts) -> Position:
+        """Tell the next step; an operation that a newer one has replaced must not come back."""
+        found = position(facts, self._operation.id)
+        if found.step in (Step.DONE, Step.DROP_BRANCH) or not self._is_replaced(facts):
+            return found
+        if found.step is Step.RECORD:
+            return Position(step=Step.DONE)
+        raise CommitConflict(
+            "A newer backfill of the same columns has been published.", where=str(self._ref.table), hint="Plan again."
+        )
+
+    def _is_replaced(self, facts: TableFacts) -> bool:
+        memories = ((remembered(facts.properties, c.field_id), c) for c in self._backfill.columns)
+        return any(m is not None and (m.revision, m.round) >= (c.revision, c.round) for m, c in memories)
 
     def _create_branch(self) -> None:
-        head = self._facts().head
+        head = self._table.facts().head
         if head is None:
             raise CommitConflict("The table has no rows any more.", where=str(self._ref.table), hint="Plan again.")
         self._table.create_branch(self._ref.branch, head, self._ref.uuid, self._schema_id)
@@ -256,7 +274,7 @@ class StagedBackfill:
 
     def _audit(self) -> None:
         """Compare the branch with what it started from: as many rows, and none without a value it could have."""
-        found = position(self._facts(), self._operation.id)
+        found = self._find()
         if found.step is not Step.WRITE or not found.chunks:
             return
         assert found.base is not None
@@ -297,10 +315,10 @@ class StagedBackfill:
 
         Either way the branch goes and the properties come in the same commit.
         """
-        branch, operation = self._ref.branch, self._operation.id
+        branch = self._ref.branch
 
         def build(table: Any, facts: TableFacts, builder: Any) -> bool:
-            found = position(facts, operation)
+            found = self._position(facts)
             if found.step is not Step.WRITE:
                 return False
             assert found.base is not None
@@ -323,7 +341,7 @@ class StagedBackfill:
         """Write the properties that should have come with the rows: somebody set them back."""
 
         def build(table: Any, facts: TableFacts, builder: Any) -> bool:
-            if position(facts, self._operation.id).step is not Step.RECORD:
+            if self._position(facts).step is not Step.RECORD:
                 return False
             builder.setProperties(self._properties())
             return True

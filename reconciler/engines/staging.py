@@ -56,9 +56,7 @@ class StagingTable(SparkExecutor):
         """Describe the table as it is."""
         with self._translated(self.ident):
             found = self._outcome(self.ident)
-        return CommitOutcome(
-            version=found.version, metadata_location=found.metadata_location, replayed=replayed
-        )
+        return CommitOutcome(version=found.version, metadata_location=found.metadata_location, replayed=replayed)
 
     # ------------------------------------------------------------ commit
 
@@ -105,7 +103,7 @@ class StagingTable(SparkExecutor):
                 table = self._catalog.loadTable(self._identifier(self.ident))
                 operations = table.operations()
                 facts = self.facts(operations)
-                self._require(facts, uuid, schema_id)
+                self.require(facts, uuid, schema_id)
                 builder = self._iceberg.TableMetadata.buildFrom(operations.current())
             try:
                 if not build(table, facts, builder):
@@ -140,7 +138,8 @@ class StagingTable(SparkExecutor):
                 raise FilesMoved from error
             raise translate(error, str(self.ident)) from error
 
-    def _require(self, facts: TableFacts, uuid: str, schema_id: int | None) -> None:
+    def require(self, facts: TableFacts, uuid: str, schema_id: int | None) -> None:
+        """Raise CommitConflict unless it is still this table, with this schema."""
         if facts.table_uuid != uuid:
             raise CommitConflict("It is another table by now.", where=str(self.ident), hint="Plan again.")
         if schema_id is not None and facts.current_schema_id != schema_id:

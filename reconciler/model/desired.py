@@ -255,7 +255,9 @@ def canonical_desired(desired: Desired) -> bytes:
     plain["data_features"] = {k: v for k, v in desired.data_features.items() if k != MAINTENANCE_FEATURE}
     plain["column_renames"] = sorted((list(path), name) for path, name in desired.column_renames.items())
     plain["defaults_stated"] = sorted(list(path) for path in desired.defaults_stated)
-    plain["computed"] = [[*path, computed] for path, computed in sorted(desired.computed.items(), key=lambda item: item[0])]
+    plain["computed"] = [
+        [*path, computed] for path, computed in sorted(desired.computed.items(), key=lambda item: item[0])
+    ]
     plain["refs"] = None if desired.refs is None else sorted(desired.refs, key=lambda ref: (ref.kind, ref.name))
     plain["suppressions"] = sorted(desired.suppressions, key=lambda s: (s.code, s.path or (), s.reason))
     if desired.identifier_fields is not None:

@@ -26,7 +26,7 @@ from reconciler.model.table import (
 from reconciler.model.types import Field
 from reconciler.plan.amounts import plural
 from reconciler.plan.findings import finding
-from reconciler.plan.hashing import data_operation_id, operation_id
+from reconciler.plan.hashing import compared_properties, data_operation_id, desired_hash, operation_id, plan_hash
 from reconciler.plan.operations import (
     Backfill,
     BackfillColumn,
@@ -35,6 +35,7 @@ from reconciler.plan.operations import (
     Operation,
     OperationClass,
     OperationKind,
+    Plan,
 )
 
 COMPUTED_PREFIX = f"{BOOKKEEPING_PREFIX}computed."
@@ -115,13 +116,16 @@ def memory_after(desired: Desired, current: Observed | None, target: TableSpec) 
 
 
 def _memory_of(column: BackfillColumn) -> str:
-    memory = Remembered(
-        expression=column.expression, text=column.text, revision=column.revision, round=column.round
-    )
+    memory = Remembered(expression=column.expression, text=column.text, revision=column.revision, round=column.round)
     return _ENCODER.encode(memory).decode()
 
 
 # ---------------------------------------------------------------- plan
+
+
+def data_operations(plan: Plan) -> tuple[Operation, ...]:
+    """Return the operations that need a data job."""
+    return tuple(operation for operation in plan.operations if operation.backfill is not None)
 
 
 def needs_files(desired: Desired, current: Observed | None) -> bool:
@@ -175,7 +179,12 @@ def plan_computed(
     )
 
 
-def fill_operation(desired: Desired, current: Observed, names: frozenset[str] | None = None) -> Operation | None:
+def fill_operation(
+    desired: Desired,
+    current: Observed,
+    names: frozenset[str] | None = None,
+    files: tuple[DataFile, ...] | None = None,
+) -> Operation | None:
     """Return the operation that fills rows written without their values since the last backfill; None: no column."""
     columns = []
     for field, rule in _columns(desired, current.spec):
@@ -188,7 +197,19 @@ def fill_operation(desired: Desired, current: Observed, names: frozenset[str] | 
             columns.append(column)
     if not columns or not _has_rows(current):
         return None
-    return _backfill(current, Backfill(columns=tuple(columns), is_fill=True), Cost())
+    fill = Backfill(columns=tuple(columns), is_fill=True)
+    return _backfill(current, fill, _cost(fill, files or ()))
+
+
+def fill_plan(desired: Desired, current: Observed, made: Plan, files: tuple[DataFile, ...]) -> Plan | None:
+    """Turn the plan of a table in sync into one that fills its rows; None: no column is computed."""
+    fill = fill_operation(desired, current, files=files)
+    if fill is None:
+        return None
+    operations = _with_parts(fill)
+    wanted = desired_hash(desired)
+    hash_ = plan_hash(wanted, current.version, compared_properties(desired, current), operations)
+    return msgspec.structs.replace(made, operations=operations, upkeep=(), desired_hash=wanted, hash=hash_)
 
 
 def unfilled_rows(desired: Desired, current: Observed, files: Iterable[DataFile]) -> dict[str, int]:
@@ -228,6 +249,15 @@ def _with_real_ids(current: Observed | None, target: TableSpec, changes: Sequenc
 
 
 # ---------------------------------------------------------------- expressions
+
+
+def expression_findings(desired: Desired) -> tuple[Finding, ...]:
+    """Check a manifest's expressions without a table."""
+    found: list[Finding] = []
+    target = TableSpec(ident=desired.ident, schema=desired.columns)
+    for field, rule in _columns(desired, target):
+        found += _read(field, rule, target, frozenset(name for (name,) in desired.computed))[1]
+    return tuple(found)
 
 
 def _is_unchanged(rule: Computed, before: Remembered | None) -> bool:
@@ -290,9 +320,7 @@ def _refusal(field: Field, target: TableSpec, computed_inputs: frozenset[str]) -
 # ---------------------------------------------------------------- operations
 
 
-def _operations(
-    current: Observed, backfill: Backfill, files: tuple[DataFile, ...] | None
-) -> tuple[Operation, ...]:
+def _operations(current: Observed, backfill: Backfill, files: tuple[DataFile, ...] | None) -> tuple[Operation, ...]:
     return _with_parts(_backfill(current, backfill, _cost(backfill, files or ())))
 
 
@@ -347,9 +375,7 @@ def _cost(backfill: Backfill, files: Iterable[DataFile]) -> Cost:
         if any(lacks_value(c, file.null_counts.get(c.field_id)) for c in backfill.columns) and file.rows
     ]
     size = sum(file.size_bytes for file in rewritten)
-    return Cost(
-        files_read=len(rewritten), bytes_read=size, files_rewritten=len(rewritten), bytes_rewritten=size
-    )
+    return Cost(files_read=len(rewritten), bytes_read=size, files_rewritten=len(rewritten), bytes_rewritten=size)
 
 
 # ---------------------------------------------------------------- upkeep

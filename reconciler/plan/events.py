@@ -108,3 +108,24 @@ class Published(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", ta
 
 
 Event = Started | Committed | Replayed | Renamed | Dropped | Skipped | Refused | Failed | Progress | Published
+
+
+def encode_event(event: Event) -> str:
+    """Print one event as one line of JSON; `event` says which it is, tables are dotted."""
+    fields = msgspec.to_builtins(event)
+    fields["table"] = str(event.table)
+    if isinstance(event, Renamed):
+        fields["before"] = str(event.before)
+    return msgspec.json.encode(fields).decode()
+
+
+def decode_event(line: str | bytes) -> Event:
+    """Read an event back from `encode_event`; raises ValueError for anything else."""
+    fields = msgspec.json.decode(line)
+    if not isinstance(fields, dict):
+        raise ValueError("not an event")
+    for key in ("table", "before"):
+        if isinstance(fields.get(key), str):
+            fields[key] = msgspec.to_builtins(TableIdent.parse(fields[key]))
+    event: Event = msgspec.convert(fields, Event)
+    return event

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import assert_never
 
-import msgspec
-
-from reconciler.model.table import TableIdent
 from reconciler.plan.events import (
     Committed,
     Dropped,
@@ -19,6 +16,7 @@ from reconciler.plan.events import (
     Replayed,
     Skipped,
     Started,
+    encode_event,
 )
 from reconciler.render.grid import Style, paint
 from reconciler.render.report import short_hash
@@ -78,20 +76,4 @@ def _tail(hint: str) -> str:
 
 def render_event_json(event: Event) -> str:
     """Render one event as one line of JSON, without a newline; `event` says which it is, `table` is dotted."""
-    fields = msgspec.to_builtins(event)
-    fields["table"] = str(event.table)
-    if isinstance(event, Renamed):
-        fields["before"] = str(event.before)
-    return msgspec.json.encode(fields).decode()
-
-
-def parse_event_json(line: str | bytes) -> Event:
-    """Read an event back from `render_event_json`; raises ValueError for anything else."""
-    fields = msgspec.json.decode(line)
-    if not isinstance(fields, dict):
-        raise ValueError("not an event")
-    for key in ("table", "before"):
-        if isinstance(fields.get(key), str):
-            fields[key] = msgspec.to_builtins(TableIdent.parse(fields[key]))
-    event: Event = msgspec.convert(fields, Event)
-    return event
+    return encode_event(event)

@@ -51,9 +51,7 @@ class _SchemaScope:
         return frozenset(self._types)
 
 
-def parse_expression(
-    text: str, *, schema: StructType, functions: frozenset[str] | None = frozenset()
-) -> Expression:
+def parse_expression(text: str, *, schema: StructType, functions: frozenset[str] | None = frozenset()) -> Expression:
     """Return the safe form of a scalar expression over a table's columns; raise RefusedSql.
 
     `functions` are the user functions (`package.module:function`) the catalog allows; None means not known here, and
@@ -66,9 +64,7 @@ def parse_expression(
     return expression
 
 
-def parse_predicate(
-    text: str, *, schema: StructType, functions: frozenset[str] | None = frozenset()
-) -> Expression:
+def parse_predicate(text: str, *, schema: StructType, functions: frozenset[str] | None = frozenset()) -> Expression:
     """Return the safe form of a condition; raise RefusedSql also when it is known to be no boolean."""
     expression = parse_expression(text, schema=schema, functions=functions)
     if expression.result not in (None, "boolean"):

@@ -88,7 +88,9 @@ AGGREGATES = {
     **dict.fromkeys("bool_and bool_or every some any".split(), "boolean"),
     **dict.fromkeys("stddev stddev_pop stddev_samp std var_pop var_samp variance corr covar_pop".split(), "double"),
     **dict.fromkeys("covar_samp skewness kurtosis regr_slope regr_intercept regr_r2".split(), "double"),
-    **dict.fromkeys("avg mean try_avg try_sum median percentile percentile_approx approx_percentile".split(), "unknown"),
+    **dict.fromkeys(
+        "avg mean try_avg try_sum median percentile percentile_approx approx_percentile".split(), "unknown"
+    ),
     **dict.fromkeys("collect_list collect_set array_agg max_by min_by".split(), "unknown"),
     **dict.fromkeys("first first_value last last_value any_value".split(), "first"),
     "sum": "sum",

@@ -80,7 +80,9 @@ _REFUSED_TOKENS = {
     TokenType.PIPE_GT: ("pipes are not allowed", "Write SELECT … FROM …."),
 }
 # direction marks and other invisible characters that make a text read differently from what it says
-_INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ue000-\uf8ff]")
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ue000-\uf8ff]"
+)
 
 
 def parse_scalar(text: str) -> exp.Expr:

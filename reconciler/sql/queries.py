@@ -76,9 +76,7 @@ def _over(use: TableUse, relation: str) -> str:
     return relation if use.alias is None else f"{relation} AS {quote_name(use.alias)}"
 
 
-def parse_query(
-    text: str, *, tables: Tables | None, functions: frozenset[str] | None = frozenset()
-) -> Query:
+def parse_query(text: str, *, tables: Tables | None, functions: frozenset[str] | None = frozenset()) -> Query:
     """Return the safe form of a view's query; raise RefusedSql.
 
     `tables` returns a known table's schema and None for any other; without it (offline) every plain table name passes,
@@ -283,9 +281,7 @@ class _QueryReader:
 
     # ------------------------------------------------------------ FROM
 
-    def _from(
-        self, node: exp.Select, known: _Known, facts: Facts
-    ) -> tuple[list[Relation], frozenset[str], str]:
+    def _from(self, node: exp.Select, known: _Known, facts: Facts) -> tuple[list[Relation], frozenset[str], str]:
         clause = node.args.get("from_")
         if not isinstance(clause, exp.From):
             refuse(node, "a SELECT without FROM is not allowed", "Write FROM <namespace>.<table>.")

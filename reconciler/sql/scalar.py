@@ -471,9 +471,7 @@ class ScalarWriter:
         self.used_functions.add(name)
         return _merge(f"{quote_name(name)}({_join(arguments)})", None, arguments)
 
-    def _argument(
-        self, name: str, position: int, count: int, node: exp.Expr, before: Sequence[Written]
-    ) -> Written:
+    def _argument(self, name: str, position: int, count: int, node: exp.Expr, before: Sequence[Written]) -> Written:
         if isinstance(node, exp.Lambda):
             allowed = f.LAMBDAS.get(name, {}).get(position)
             if allowed is None:
@@ -520,7 +518,9 @@ _MAY_BE_CONSTANT = frozenset(
 
 def _check_moment(literal: exp.Expr) -> None:
     if not _STARTS_WITH_DIGIT.match(literal.name):
-        refuse(literal, f"'{literal.name[:40]}' is not a fixed moment", "Write it as 2026-10-01 or 2026-10-01 12:00:00.")
+        refuse(
+            literal, f"'{literal.name[:40]}' is not a fixed moment", "Write it as 2026-10-01 or 2026-10-01 12:00:00."
+        )
 
 
 def _check_constant_text(written: Written, parts: Sequence[Written], node: exp.Expr) -> None:

@@ -135,9 +135,16 @@ class Lake:
         current = self.observe()
         binding = bind(desired, current, now_ms=NOW_MS)
         changes = diff(current.spec, binding.spec)
-        files = self.catalog.get_data_files(self.ident, current.version.snapshot_id or 0)
+        head = current.version.snapshot_id
+        files = self.catalog.get_data_files(self.ident, head) if head is not None else ()
         return plan(
-            desired, current, binding, changes, dialect=dialect_for(desired.format), catalog=self.catalog_name, files=files
+            desired,
+            current,
+            binding,
+            changes,
+            dialect=dialect_for(desired.format),
+            catalog=self.catalog_name,
+            files=files,
         )
 
     def evolve(self, desired: Desired) -> Operation:
@@ -153,7 +160,9 @@ class Lake:
         """Make the engine; a chunk holds one file unless told otherwise."""
         return SparkEngine(self.spark, self.catalog_name, chunk_bytes=chunk_bytes, table=table)
 
-    def start(self, operation: Operation, engine: SparkEngine | None = None, events: list[Event] | None = None) -> StagedBackfill:
+    def start(
+        self, operation: Operation, engine: SparkEngine | None = None, events: list[Event] | None = None
+    ) -> StagedBackfill:
         """Stage an operation."""
         ref = staging_ref(self.ident, self.observe().version.uuid, operation)
         told = [] if events is None else events

@@ -21,15 +21,15 @@ def new_column(table: Table) -> Field:
     return msgspec.json.decode(table.schema().fields[-1].model_dump_json().replace(", ", ","), type=Field)
 
 
-def replace_file(table: Table, values: Callable[[list[int]], list[pa.Table]]) -> list[Spliced]:
-    """Splice the table's last column into each of its files; `values` are asked for row groups of these sizes."""
+def replace_file(table: Table, values: Callable[[str, list[int]], list[pa.Table]]) -> list[Spliced]:
+    """Splice the table's last column into each of its files; `values` are asked for by path and row group sizes."""
     field, done = new_column(table), []
     files = [task.file for task in table.scan().plan_files()]
     with table.transaction() as transaction, transaction.update_snapshot().overwrite() as snapshot:
         for file in files:
             source = file.file_path.removeprefix("file://").removeprefix("file:")
             target = source.replace(".parquet", "-spliced.parquet")
-            spliced = splice(source, target, [field], values(list(row_counts(inspect(source)))))
+            spliced = splice(source, target, [field], values(source, list(row_counts(inspect(source)))))
             snapshot.delete_data_file(file)
             snapshot.append_data_file(entry(file, spliced, field))
             done.append(spliced)

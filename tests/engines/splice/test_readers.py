@@ -70,7 +70,7 @@ def test_pyiceberg_reads_it_in_its_table(tmp_path: Path, kind: str) -> None:
     with table.update_schema() as update:
         type_ = TypeAdapter(IcebergType).validate_json(msgspec.json.encode(VALUES[kind][0]))
         update.add_column("new", type_)
-    replace_file(catalog.load_table("n.t"), lambda counts: _cut(values(kind), counts))
+    replace_file(catalog.load_table("n.t"), lambda _, counts: _cut(values(kind), counts))
     whole = catalog.create_table("n.u", schema=table.refresh().schema())
     whole.append(rows.append_column("new", values(kind)["new"]).cast(schema_to_pyarrow(whole.schema())))
     read, wanted = (catalog.load_table(name).scan().to_arrow() for name in ("n.t", "n.u"))

@@ -128,6 +128,12 @@ class PlanStale(CommitConflict):
     reason = "PlanStale"
 
 
+class ProofInvalidated(CommitConflict):
+    """A proof held when it was made, but a writer that was under way broke it; the change was taken back."""
+
+    reason = "ProofInvalidated"
+
+
 class CommitStateUnknown(LakeError):
     """The catalog may or may not have committed; observe before doing anything else."""
 

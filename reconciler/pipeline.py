@@ -15,7 +15,7 @@ import msgspec
 from reconciler.dialects import dialect_for
 from reconciler.diff.apply import apply
 from reconciler.diff.bind import bind
-from reconciler.diff.changes import AdoptTable, Change, RenameTable, SetProperty, UnsetProperty
+from reconciler.diff.changes import AdoptTable, AlterColumnRequired, Change, RenameTable, SetProperty, UnsetProperty
 from reconciler.diff.diff import diff
 from reconciler.errors import (
     ApprovalRequired,
@@ -25,22 +25,25 @@ from reconciler.errors import (
     ExitCode,
     LakeError,
     PlanStale,
+    ProofInvalidated,
     RefNotFound,
     TableNotFound,
     Unsupported,
 )
 from reconciler.model import bookkeeping
 from reconciler.model.table import DataFile, Desired, Observed, TableIdent, TableSpec, TableVersion
-from reconciler.model.types import StructType
+from reconciler.model.types import StructType, dotted
 from reconciler.plan.data import data_operations, memory_after, needs_files
 from reconciler.plan.events import Committed, Dropped, Event, Failed, Refused, Renamed, Replayed, Skipped, Started
 from reconciler.plan.findings import finding
 from reconciler.plan.operations import Operation, OperationKind, Plan
 from reconciler.plan.planner import plan, plan_drop, plan_offline, plan_undo
 from reconciler.plan.policy import Decision, Outcome, Policy, judge
-from reconciler.plan.proofs import needs_data_files
+from reconciler.plan.proofs import invalidated, needs_data_files
 from reconciler.ports import CatalogProvider, DataRuntime, MetadataExecutor
 from reconciler.render.report import short_hash
+
+PROOF_ROUNDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +317,9 @@ def _carry_out(
                 _rename(catalog, change, made.base)
                 yield Renamed(table=change.after, before=change.before)
     if any(operation.kind is OperationKind.COMMIT for operation in operations):
-        yield _commit(request, current, made, operations, execution)
+        yield _commit_proven(request, current, made, operations, execution)
+    if made.guards_snapshot:
+        _withdraw_invalidated(request, made, execution)
     if data_operations(made):
         # The job plans again by itself: what it does is named by the operations' ids.
         yield from _runtime(request, execution).run(made)
@@ -326,6 +331,40 @@ def _runtime(request: Request, execution: Execution) -> DataRuntime:
             "A catalog cannot fill rows: the metadata is committed, the rows are not.", hint="Apply with --engine auto."
         )
     return execution.data(request)
+
+
+def _commit_proven(
+    request: Request, current: Observed | None, made: Plan, operations: Sequence[Operation], execution: Execution
+) -> Event:
+    """Commit; when rows arrived under a proof, prove again on the new head, a bounded number of times."""
+    for _ in range(PROOF_ROUNDS):
+        try:
+            return _commit(request, current, made, operations, execution)
+        except CommitConflict:
+            if not made.guards_snapshot or request.is_undo:
+                raise
+            current = request.catalog.get_table_spec(made.table)
+            again = make_plan(request, current, now_ms=execution.now_ms)
+            if again.is_blocked or again.hash != made.hash:
+                raise
+            made, operations = again, again.operations
+    return _commit(request, current, made, operations, execution)
+
+
+def _withdraw_invalidated(request: Request, made: Plan, execution: Execution) -> None:
+    """Make columns optional again for which a writer that was under way has committed NULLs meanwhile."""
+    live = request.catalog.get_table_spec(made.table)
+    head = live.version.snapshot_id
+    if head is None or (made.base and head == made.base.snapshot_id):
+        return
+    withdrawn = invalidated(made.changes, live.spec, request.catalog.get_data_files(made.table, head))
+    if withdrawn:
+        _choose_executor(request, live, withdrawn, execution).apply(made.table, live.version, withdrawn)
+        names = ", ".join(dotted(c.path) for c in withdrawn if isinstance(c, AlterColumnRequired))
+        raise ProofInvalidated(
+            f"Another writer committed NULLs into {names} while it became required; it is optional again.",
+            hint="Stop that writer or mend its rows, then apply again.",
+        )
 
 
 def _rename(catalog: CatalogProvider, change: RenameTable, base: TableVersion | None) -> None:

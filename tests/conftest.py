@@ -53,6 +53,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # Found first, so that the one of the home folder is not.
     (tmp_path / ".pyiceberg.yaml").write_text("legacy-current-snapshot-id: false\n")
     monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    monkeypatch.setenv("LAKETABLE_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -46,7 +47,8 @@ def test_a_rest_catalog_is_planned_and_its_answers_are_kept(tmp_path: Path) -> N
     cache = tmp_path / "cache"
     with rest.server(folder) as uri:
         rest.plan(folder, uri, str(cache))
-        assert len(list((cache / "laketable/metadata").iterdir())) == 3
+        with sqlite3.connect(cache / "laketable/metadata/answers.db") as connection:
+            assert connection.execute("SELECT count(*) FROM answers").fetchone() == (3,)
         rest.plan(folder, uri, str(cache))
         run(module("loops", "rest-threads", str(folder), uri, "2"), cwd=folder)
 

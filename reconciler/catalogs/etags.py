@@ -1,10 +1,13 @@
-"""Remember table metadata by ETag, in memory and optionally in a folder: never configuration, never secrets."""
+"""Remember table metadata by ETag, in memory and optionally in a folder: never configuration, never secrets.
+
+On disk it is one SQLite file, because making a file for each of a thousand tables takes longer than reading them.
+"""
 
 from __future__ import annotations
 
-import os
-import tempfile
+import sqlite3
 import threading
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,53 +23,97 @@ class Cached(msgspec.Struct, frozen=True, array_like=True):
 
 
 MEMORY_BYTES = 32 * 1024 * 1024
+_BUSY_SECONDS = 1.0
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Cached)
 
 
 class EtagCache:
-    """Answers by URL. A broken or unwritable folder only costs speed."""
+    """Answers by URL, safe to share between threads. A broken or unwritable folder only costs speed."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
+        self._store = None if folder is None else _Store(folder)
         self._memory: dict[str, Cached] = {}
         self._bytes = 0
+        self._unwritten: dict[str, Cached] = {}
         self._lock = threading.Lock()
 
     def get(self, url: str) -> Cached | None:
         """Return the remembered answer."""
-        found = self._memory.get(url)
-        if found is None and self._folder is not None:
-            try:
-                found = _DECODER.decode(self._path(self._folder, url).read_bytes())
-            except (OSError, msgspec.DecodeError):
-                return None
-        return found
+        with self._lock:
+            found = self._memory.get(url)
+            return self._store.get(url) if found is None and self._store is not None else found
 
     def put(self, url: str, answer: Cached) -> None:
-        """Remember an answer; on disk it appears whole or not at all."""
-        if self._folder is None:
-            self._keep(url, answer)
-            return
-        path = self._path(self._folder, url)
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, draft = tempfile.mkstemp(dir=path.parent)
-            with os.fdopen(handle, "wb") as file:
-                file.write(_ENCODER.encode(answer))
-            Path(draft).replace(path)
-        except OSError:
-            self._keep(url, answer)
-
-    def _keep(self, url: str, answer: Cached) -> None:
-        """Keep an answer in memory, and forget the oldest ones beyond the bound."""
+        """Remember an answer, and forget the oldest ones beyond the bound; `flush` writes it down."""
         with self._lock:
             before = self._memory.pop(url, None)
             self._bytes += len(answer.metadata) - (len(before.metadata) if before else 0)
             self._memory[url] = answer
+            if self._store is not None:
+                self._unwritten[url] = answer
+            if self._bytes > MEMORY_BYTES:
+                self._write()
             while self._bytes > MEMORY_BYTES:
                 self._bytes -= len(self._memory.pop(next(iter(self._memory))).metadata)
 
-    @staticmethod
-    def _path(folder: Path, url: str) -> Path:
-        return folder / sha256(url.encode()).hexdigest()[:40]
+    def flush(self) -> None:
+        """Write down what was remembered since the last time."""
+        with self._lock:
+            self._write()
+
+    def _write(self) -> None:
+        if self._store is not None and self._unwritten:
+            self._store.write(self._unwritten)
+            self._unwritten = {}
+
+
+class _Store:
+    """One SQLite file, opened with the first use and given up for this process with the first error."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "answers.db"
+        self._connection: sqlite3.Connection | None = None
+        self._is_given_up = False
+
+    def get(self, url: str) -> Cached | None:
+        """Return an answer that some process wrote."""
+        if self._is_given_up:
+            return None
+        try:
+            row = self._open().execute("SELECT answer FROM answers WHERE url = ?", (_key(url),)).fetchone()
+            return None if row is None else _DECODER.decode(row[0])
+        except (OSError, sqlite3.Error, msgspec.DecodeError) as error:
+            self._give_up(error)
+            return None
+
+    def write(self, answers: dict[str, Cached]) -> None:
+        """Write answers in one transaction."""
+        if self._is_given_up:
+            return
+        rows = ((_key(url), _ENCODER.encode(answer)) for url, answer in answers.items())
+        try:
+            with self._open() as connection:
+                connection.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", rows)
+        except (OSError, sqlite3.Error) as error:
+            self._give_up(error)
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # The cache's lock keeps two threads from using it at once.
+            connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, check_same_thread=False)
+            connection.execute("CREATE TABLE IF NOT EXISTS answers (url BLOB PRIMARY KEY, answer BLOB NOT NULL)")
+            self._connection = connection
+        return self._connection
+
+    def _give_up(self, error: Exception) -> None:
+        """Go on without the file; one that is no database makes room for a new one, a busy one stays."""
+        self._is_given_up = True
+        if type(error) is sqlite3.DatabaseError or isinstance(error, msgspec.DecodeError):
+            with suppress(OSError):
+                self._path.unlink()
+
+
+def _key(url: str) -> bytes:
+    return sha256(url.encode()).digest()

@@ -135,6 +135,12 @@ class RestBackend:
 
     def load(self, table: TableIdent) -> Loaded:
         """Read one table, from the cache when the server says that it has not changed."""
+        try:
+            return self._load(table)
+        finally:
+            self._etags.flush()
+
+    def _load(self, table: TableIdent) -> Loaded:
         path = f"{self._table(table)}?{urlencode({'snapshots': self._snapshots})}"
         key = self._url(path)
         cached = self._etags.get(key)
@@ -165,10 +171,11 @@ class RestBackend:
             return
         with ThreadPoolExecutor(workers, thread_name_prefix="laketable-rest") as pool:
             yield from zip(wanted, pool.map(self._try_load, wanted), strict=True)
+        self._etags.flush()
 
     def _try_load(self, table: TableIdent) -> Loaded | Exception:
         try:
-            return self.load(table)
+            return self._load(table)
         except LakeError as error:
             return error
 

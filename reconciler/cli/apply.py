@@ -14,7 +14,7 @@ from reconciler.cli.project import load_tables
 from reconciler.cli.workspace import Workspace, now_ms, report, worst
 from reconciler.errors import ExitCode, PlanStale
 from reconciler.pipeline import Approval, Execution, Proposal, execute, failure, judged
-from reconciler.plan.events import Event, Failed, Refused
+from reconciler.plan.events import Event, Failed, Refused, Skipped
 from reconciler.plan.operations import OperationClass
 from reconciler.plan.policy import approves
 from reconciler.render.events import render_event, render_event_json
@@ -77,10 +77,14 @@ class Show(Protocol):
 
 
 class TextShow:
-    """Plans and outcomes for people."""
+    """Plans and outcomes for people; of several tables the unchanged ones are only counted."""
+
+    def __init__(self) -> None:
+        self._many = False
 
     def proposals(self, proposals: Sequence[Proposal]) -> None:
         """Show the plans that do something, and of several tables the summary."""
+        self._many = len(proposals) > 1
         reports = [report(p) for p in proposals if p.plan is not None and (p.plan.operations or p.plan.is_blocked)]
         for shown in reports:
             goes_on = shown.verdict is Verdict.ALLOWED or (shown.verdict is Verdict.WAITING and is_interactive())
@@ -92,6 +96,8 @@ class TextShow:
 
     def event(self, event: Event) -> None:
         """Show an outcome; what went wrong goes to stderr."""
+        if self._many and isinstance(event, Skipped):
+            return
         line = render_event(event, color=wants_color())
         (note if isinstance(event, Failed | Refused) else say)(line)
 

@@ -50,8 +50,5 @@ def _show(table: TableDocument, proposal: Proposal) -> int:
 
 def _yaml(spec: TableSpec, table: TableDocument) -> str:
     version = TableVersion(uuid="", schema_id=0, spec_id=0, sort_order_id=0, last_field_id=0)
-    metadata = table.manifest.metadata
     observed = Observed(spec=spec, version=version)
-    return dump_yaml(
-        from_observed(observed, name=metadata.name, namespace=metadata.namespace, catalog_ref=table.catalog_ref)
-    )
+    return dump_yaml(from_observed(observed, name=table.name, namespace=table.namespace, catalog_ref=table.catalog_ref))

@@ -47,7 +47,7 @@ def replace_file(path: str, text: str) -> None:
     target = Path(path).resolve()
     scratch = target.with_name(f".{target.name}.laketable")
     try:
-        scratch.write_text(text)
+        scratch.write_text(text, encoding="utf-8", newline="")
         scratch.chmod(target.stat().st_mode & 0o777)
         scratch.replace(target)
     except OSError as error:

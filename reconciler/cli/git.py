@@ -10,9 +10,6 @@ from reconciler.cli.files import STDIN, read_sources
 from reconciler.cli.project import Project, TableDocument, load_tables, project_name
 from reconciler.cli.workspace import now_ms
 from reconciler.errors import InvalidInput
-from reconciler.model.desired import to_desired
-from reconciler.model.documents import load_documents
-from reconciler.model.manifest.table import LakeTable
 from reconciler.model.table import Desired
 from reconciler.pipeline import Proposal, propose_offline
 
@@ -43,14 +40,17 @@ def plan_against(
     former = _former(names, recursive, against.removeprefix(PREFIX))
     proposals = []
     for table in project.tables:
-        metadata = table.manifest.metadata
-        before = former.get((metadata.namespace, metadata.name))
+        before = former.get((table.namespace, table.name))
         proposals.append(propose_offline(before, table.desired, source=table.place, now_ms=now_ms()))
     return proposals, project.tables
 
 
 def _former(names: Sequence[str], recursive: bool, revision: str) -> dict[tuple[str, str], Desired]:
     """Load the same files as they were at a revision; a file that was not there, or was not valid, declares nothing."""
+    from reconciler.model.desired import to_desired
+    from reconciler.model.documents import load_documents
+    from reconciler.model.manifest import LakeTable
+
     commit = _commit(revision)
     found = {}
     for source in read_sources(names, recursive=recursive):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reconciler.catalogs.connection import (
     DEFAULT_CATALOG,
@@ -16,28 +17,34 @@ from reconciler.catalogs.connection import (
     pyiceberg_catalogs,
 )
 from reconciler.cli.files import SUFFIXES, Source, read_sources
+from reconciler.cli.spec_cache import CachedTable, SpecCache, cache_file
 from reconciler.errors import InvalidInput, ManifestErrors
-from reconciler.model.desired import to_desired
-from reconciler.model.documents import Document, load_documents
-from reconciler.model.manifest.catalog import LakeCatalog
-from reconciler.model.manifest.policy import LakePolicy
-from reconciler.model.manifest.table import LakeTable
 from reconciler.model.table import Desired, TableIdent
 from reconciler.model.types import FieldPath
-from reconciler.model.yaml import Positions
 from reconciler.plan.policy import Policy, policy_from_manifest
+
+# pydantic and the YAML reader are for files that changed
+if TYPE_CHECKING:
+    from reconciler.model.documents import Document
+    from reconciler.model.manifest import LakeCatalog, LakeTable
 
 PROJECT_VARIABLE = "LAKETABLE_PROJECT"
 
 
 @dataclass(frozen=True, slots=True)
 class TableDocument:
-    """One `LakeTable` with its normal form, and where it stands."""
+    """One `LakeTable` in normal form, and where it stands.
 
-    manifest: LakeTable
+    `index` counts the file's YAML documents, `number` its `LakeTable`s.
+    """
+
     desired: Desired
+    name: str
+    namespace: str
+    catalog_ref: str | None
     file: Source
     index: int
+    number: int
 
     @property
     def source(self) -> str:
@@ -51,17 +58,22 @@ class TableDocument:
 
     def line_of(self, path: FieldPath) -> int:
         """Return the line of a column, or of the document when the column is not in it."""
-        names = [column.name for column in self.manifest.spec.columns or ()]
+        from reconciler.model.yaml import Positions
+
+        names = [field.name for field in self.desired.columns.fields]
         if not path or path[0] not in names:
             return first_line(self.file.data, self.index)
         place = ("spec", "columns", names.index(path[0]))
         return Positions(self.file.data.decode(errors="replace")).find(self.index, place)[0]
 
     @property
-    def catalog_ref(self) -> str | None:
-        """The catalog it names, if any."""
-        reference = self.manifest.spec.catalog_ref
-        return reference.name if reference else None
+    def manifest(self) -> LakeTable:
+        """The manifest itself, read again: few commands need more than its normal form."""
+        from reconciler.model.documents import load_documents
+        from reconciler.model.manifest import LakeTable
+
+        manifests = [d.manifest for d in load_documents(self.file.data, self.source)]
+        return [manifest for manifest in manifests if isinstance(manifest, LakeTable)][self.number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +102,22 @@ def load_project(names: Sequence[str], *, recursive: bool = False, pass_over_for
     Raises ManifestErrors with every error of every file, and InvalidInput when two manifests name one table.
     """
     sources = read_sources(names, recursive=recursive)
-    documents = _documents(sources, pass_over_foreign=pass_over_foreign)
-    around = [*documents, *_documents(_siblings(sources))]
-    tables = tuple(_tables(documents))
+    tables, shared = _load(sources, pass_over_foreign=pass_over_foreign)
+    around = [*shared, *_load(_siblings(sources))[1]]
     _refuse_duplicates(tables)
-    return Project(tables=tables, catalogs=_catalogs(around), policies=_policies(around))
+    return Project(tables=tuple(tables), catalogs=_catalogs(around), policies=_policies(around))
 
 
 def load_beside(paths: Sequence[str]) -> Project:
     """Load only the catalogs and policies of these files and their folders."""
     sources = read_sources(paths) if paths else []
-    around = _documents([*(s for s in sources if _is_shared(s)), *_siblings(sources)])
+    _, around = _load([*(s for s in sources if _is_shared(s)), *_siblings(sources)])
     return Project(tables=(), catalogs=_catalogs(around), policies=_policies(around))
 
 
 def load_texts(sources: Sequence[Source]) -> tuple[TableDocument, ...]:
     """Load `LakeTable`s from text that is not a file of its own."""
-    return tuple(_tables(_documents(sources)))
+    return tuple(_load(sources)[0])
 
 
 def load_tables(names: Sequence[str], *, recursive: bool = False) -> Project:
@@ -117,27 +128,79 @@ def load_tables(names: Sequence[str], *, recursive: bool = False) -> Project:
     return project
 
 
-Loaded = tuple[Document, Source]
+Loaded = tuple["Document", Source]
 
 
-def _documents(sources: Iterable[Source], *, pass_over_foreign: bool = False) -> list[Loaded]:
-    documents: list[Loaded] = []
+def _load(sources: Sequence[Source], *, pass_over_foreign: bool = False) -> tuple[list[TableDocument], list[Loaded]]:
+    """Return the files' tables, and the documents of the other kinds."""
+    tables: list[TableDocument] = []
+    shared: list[Loaded] = []
     errors: list[InvalidInput] = []
+    cache = SpecCache(cache_file(os.environ) if sources else None, project_name())
     for source in sources:
-        try:
-            loaded = load_documents(source.data, source.path)
-        except ManifestErrors as error:
-            errors += error.errors
-            continue
-        except InvalidInput as error:
-            errors.append(error)
-            continue
-        if source.explicit and not pass_over_foreign and loaded and all(d.is_foreign for d in loaded):
-            errors.append(_foreign(loaded[0], source))
-        documents += ((d, source) for d in loaded if not d.is_foreign)
+        found = cache.get(source.data)
+        if found is None:
+            try:
+                found, others = _parse(source, pass_over_foreign=pass_over_foreign)
+            except ManifestErrors as error:
+                errors += error.errors
+                continue
+            except InvalidInput as error:
+                errors.append(error)
+                continue
+            shared += ((document, source) for document in others if not document.is_foreign)
+            if not others:
+                cache.put(source.data, found)
+        tables += (_table_document(table, source, number) for number, table in enumerate(found))
+    cache.save()
     if errors:
         raise ManifestErrors(tuple(errors))
-    return documents
+    return tables, shared
+
+
+def _parse(source: Source, *, pass_over_foreign: bool) -> tuple[tuple[CachedTable, ...], list[Document]]:
+    """Read a file: its tables in normal form, and the documents of other kinds."""
+    from reconciler.model.desired import to_desired
+    from reconciler.model.documents import load_documents
+    from reconciler.model.manifest import LakeTable
+
+    documents = load_documents(source.data, source.path)
+    if source.explicit and not pass_over_foreign and documents and all(d.is_foreign for d in documents):
+        raise _foreign(documents[0], source)
+    _check_sql(documents, source)
+    tables: list[CachedTable] = []
+    for document in documents:
+        if isinstance(document.manifest, LakeTable):
+            metadata, reference = document.manifest.metadata, document.manifest.spec.catalog_ref
+            desired = to_desired(document.manifest, project_name())
+            catalog_ref = reference.name if reference else None
+            tables.append(CachedTable(document.index, metadata.name, metadata.namespace, catalog_ref, desired))
+    return tuple(tables), [d for d in documents if not isinstance(d.manifest, LakeTable)]
+
+
+def _table_document(table: CachedTable, source: Source, number: int) -> TableDocument:
+    return TableDocument(
+        desired=table.desired,
+        name=table.name,
+        namespace=table.namespace,
+        catalog_ref=table.catalog_ref,
+        file=source,
+        index=table.index,
+        number=number,
+    )
+
+
+def _check_sql(documents: Sequence[Document], source: Source) -> None:
+    """Refuse the SQL in manifests that may not run, with its place in the file."""
+    from reconciler.model.documents import manifest_errors
+    from reconciler.model.manifest import LakeTable
+    from reconciler.model.yaml import decode
+    from reconciler.sql.manifest_checks import expression_faults
+
+    manifests = ((d.index, d.manifest) for d in documents if isinstance(d.manifest, LakeTable))
+    located = [(index, fault) for index, manifest in manifests for fault in expression_faults(manifest)]
+    if located:
+        raise manifest_errors(located, decode(source.data, source.path), source.path)
 
 
 def first_line(data: bytes, index: int) -> int:
@@ -176,14 +239,6 @@ def _is_shared(source: Source) -> bool:
     return b"LakeCatalog" in source.data or b"LakePolicy" in source.data
 
 
-def _tables(documents: Iterable[Loaded]) -> Iterator[TableDocument]:
-    project = project_name()
-    for document, source in documents:
-        if isinstance(document.manifest, LakeTable):
-            desired = to_desired(document.manifest, project)
-            yield TableDocument(document.manifest, desired, source, document.index)
-
-
 def _refuse_duplicates(tables: Sequence[TableDocument]) -> None:
     seen: dict[tuple[str | None, TableIdent], TableDocument] = {}
     for table in tables:
@@ -196,11 +251,19 @@ def _refuse_duplicates(tables: Sequence[TableDocument]) -> None:
             )
 
 
-def _policies(documents: Iterable[Loaded]) -> tuple[Policy, ...]:
+def _policies(documents: Sequence[Loaded]) -> tuple[Policy, ...]:
+    if not documents:
+        return ()
+    from reconciler.model.manifest import LakePolicy
+
     return tuple(policy_from_manifest(d.manifest) for d, _ in documents if isinstance(d.manifest, LakePolicy))
 
 
 def _catalogs(documents: Sequence[Loaded]) -> dict[str, tuple[LakeCatalog, str]]:
+    if not documents:
+        return {}
+    from reconciler.model.manifest import LakeCatalog
+
     found: dict[str, tuple[LakeCatalog, str]] = {}
     for document, source in documents:
         if isinstance(document.manifest, LakeCatalog):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from reconciler.engines.truststore import options, truststore
 from reconciler.errors import EnvironmentProblem
 
 SUPPORTED = (17, 21)
@@ -29,7 +31,7 @@ for arg do
   shift
   [ "$arg" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$arg"
 done
-exec '{java}' "$@"
+exec {command} "$@"
 """
 
 
@@ -107,9 +109,10 @@ def _bundled(environ: Mapping[str, str]) -> Java | None:
     if facts is None or facts[1] not in SUPPORTED:
         return None
     home = cache_dir(environ) / "java" / sha256(os.fsencode(java)).hexdigest()[:16]
-    text = _LAUNCHER.format(java=str(java).replace("'", "'\\''"))
     try:
-        _write_launcher(home / "bin" / "java", text)
+        store = truststore(home, environ)
+        command = shlex.join([str(java), *(options(store) if store else ())])
+        _write_launcher(home / "bin" / "java", _LAUNCHER.format(command=command))
     except OSError as error:
         raise EnvironmentProblem(
             "Cannot write the Java launcher into the cache folder.",

@@ -7,27 +7,25 @@ would double the object), free-form values only where a column's default stands.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import msgspec
-from msgspec import inspect as shapes
 
 from reconciler.model.manifest import GROUP, VERSION, LakeCatalog, LakePolicy, LakeTable
-from reconciler.model.manifest.common import LABEL_PATTERN
+from reconciler.model.manifest.common import LABEL_PATTERN, Model
+from reconciler.model.manifest.schema import Schema, child, parts, resolved_schema
 from reconciler.model.manifest.status import LakeTableStatus, Status
 from reconciler.model.yaml import Data
 from reconciler.model.yaml_text import dump_data
 
-Schema = dict[str, Data]
-
 _MAX_LIST = 1_000
+_LIMITS = ("minLength", "maxLength", "pattern", "minimum", "maximum")
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """What a CRD says beside the schema."""
 
-    model: type[msgspec.Struct]
-    status: type[msgspec.Struct]
+    model: type[Model]
+    status: type[Model]
     plural: str
     short: str
     columns: tuple[tuple[str, str, str, int], ...]
@@ -122,7 +120,7 @@ def crd(kind: str) -> Schema:
 
 def editor_schema(kind: str) -> Schema:
     """Return the JSON Schema that editors check and complete a kind's manifests with."""
-    schema = _Printer(is_crd=False).schema(shapes.type_info(KINDS[kind].model))
+    schema = _Printer(is_crd=False).model(KINDS[kind].model)
     properties = schema["properties"]
     if isinstance(properties, dict):
         metadata = properties["metadata"]
@@ -144,7 +142,7 @@ def _printer_column(name: str, type_: str, path: str, priority: int) -> Schema:
 
 def _resource(facts: Kind) -> Schema:
     printer = _Printer(is_crd=True)
-    resource = printer.schema(shapes.type_info(facts.model))
+    resource = printer.model(facts.model)
     properties = resource["properties"]
     if not isinstance(properties, dict):
         raise TypeError("a manifest is an object")
@@ -157,7 +155,7 @@ def _resource(facts: Kind) -> Schema:
     spec = properties["spec"]
     if isinstance(spec, dict) and facts.rules:
         spec["x-kubernetes-validations"] = [{"rule": rule, "message": message} for rule, message in facts.rules]
-    status = printer.schema(shapes.type_info(facts.status))
+    status = printer.model(facts.status)
     # without it a client that waits for readiness takes a new resource for a healthy one
     status["default"] = {"observedGeneration": -1}
     properties["status"] = status
@@ -166,92 +164,55 @@ def _resource(facts: Kind) -> Schema:
 
 
 class _Printer:
-    """Prints msgspec's view of a model as a schema, either a CRD's or an editor's."""
+    """Prints pydantic's schema of a model as a CRD's or as an editor's."""
 
     def __init__(self, *, is_crd: bool) -> None:
         self._is_crd = is_crd
-        self._printers: tuple[tuple[type, Callable[[shapes.Type], Schema]], ...] = (
-            (shapes.StructType, self._object),
-            (shapes.ListType, self._list),
-            (shapes.DictType, self._map),
-            (shapes.LiteralType, self._enum),
-            (shapes.StrType, self._string),
-            (shapes.IntType, self._integer),
-            (shapes.BoolType, lambda _shape: {"type": "boolean"}),
-        )
 
-    def schema(self, shape: shapes.Type) -> Schema:
-        """Return the schema of one type."""
-        if isinstance(shape, shapes.Metadata):
-            extra = shape.extra_json_schema or {}
-            description = extra.get("description")
-            inner = self.schema(shape.type)
-            inner.pop("description", None)
-            head: Schema = {"description": str(description)} if description else {}
-            return head | inner
-        if isinstance(shape, shapes.UnionType):
-            return self._union(shape)
-        for kind, printer in self._printers:
-            if isinstance(shape, kind):
-                return printer(shape)
-        raise TypeError(f"no schema for {type(shape).__name__}")
+    def model(self, model: type[Model]) -> Schema:
+        """Return the schema of a model."""
+        return self._schema(resolved_schema(model))
 
-    def _union(self, shape: shapes.UnionType) -> Schema:
-        options = [option for option in shape.types if not isinstance(option, shapes.NoneType)]
-        if len(options) == 1:
-            return self.schema(options[0])
+    def _schema(self, schema: Schema) -> Schema:
+        printed: Schema = {"description": schema["description"]} if "description" in schema else {}
+        if "anyOf" in schema:
+            printed |= self._any()
+        elif "properties" in schema:
+            printed |= self._object(schema)
+        elif schema["type"] == "array":
+            printed |= self._list(schema)
+        elif schema["type"] == "object":
+            values = self._schema(child(schema, ""))
+            most = schema.get("maxProperties", _MAX_LIST)
+            printed |= {"type": "object", "additionalProperties": values, "maxProperties": most}
+        else:
+            printed |= self._scalar(schema)
+        default = schema.get("default")
+        return printed if default is None or default is False else printed | {"default": default}
+
+    def _any(self) -> Schema:
         if self._is_crd:
             return {"nullable": True, "x-kubernetes-preserve-unknown-fields": True}
         return {"type": ["string", "number", "boolean", "null"]}
 
-    def _object(self, shape: shapes.Type) -> Schema:
-        if not isinstance(shape, shapes.StructType):
-            raise TypeError("not a struct")
-        properties: dict[str, Data] = {}
-        for field in shape.fields:
-            printed = self.schema(field.type)
-            if isinstance(field.default, str | int) and field.default is not False:
-                printed["default"] = field.default
-            properties[field.encode_name] = printed
-        required: list[Data] = [field.encode_name for field in shape.fields if field.required]
-        schema: Schema = {"type": "object", "description": (shape.cls.__doc__ or "").strip(), "properties": properties}
-        if required:
-            schema["required"] = required
-        return schema if self._is_crd else schema | {"additionalProperties": False}
+    def _object(self, schema: Schema) -> Schema:
+        properties: dict[str, Data] = {name: self._schema(part) for name, part in parts(schema, "properties").items()}
+        printed: Schema = {"type": "object", "properties": properties}
+        if "required" in schema:
+            printed["required"] = schema["required"]
+        return printed if self._is_crd else printed | {"additionalProperties": False}
 
-    def _list(self, shape: shapes.Type) -> Schema:
-        if not isinstance(shape, shapes.ListType):
-            raise TypeError("not a list")
-        schema: Schema = {
-            "type": "array",
-            "items": self.schema(shape.item_type),
-            "maxItems": shape.max_length or _MAX_LIST,
-        }
-        if shape.min_length:
-            schema["minItems"] = shape.min_length
-        return schema | {"x-kubernetes-list-type": "atomic"} if self._is_crd else schema
+    def _list(self, schema: Schema) -> Schema:
+        printed: Schema = {"type": "array", "items": self._schema(child(schema, 0))}
+        printed["maxItems"] = schema.get("maxItems", _MAX_LIST)
+        printed |= {key: schema[key] for key in ("minItems",) if key in schema}
+        return printed | {"x-kubernetes-list-type": "atomic"} if self._is_crd else printed
 
-    def _map(self, shape: shapes.Type) -> Schema:
-        if not isinstance(shape, shapes.DictType):
-            raise TypeError("not a map")
-        values = self.schema(shape.value_type)
-        return {"type": "object", "additionalProperties": values, "maxProperties": shape.max_length or _MAX_LIST}
-
-    def _enum(self, shape: shapes.Type) -> Schema:
-        if not isinstance(shape, shapes.LiteralType):
-            raise TypeError("not a literal")
-        return {"type": "string", "enum": [str(value) for value in shape.values]}
-
-    def _string(self, shape: shapes.Type) -> Schema:
-        if not isinstance(shape, shapes.StrType):
-            raise TypeError("not text")
-        limits: Schema = {"minLength": shape.min_length, "maxLength": shape.max_length, "pattern": shape.pattern}
-        head: Schema = {"type": "string"}
-        return head | {key: value for key, value in limits.items() if value is not None}
-
-    def _integer(self, shape: shapes.Type) -> Schema:
-        if not isinstance(shape, shapes.IntType):
-            raise TypeError("not an integer")
-        limits = {"minimum": shape.ge, "maximum": shape.le}
-        head: Schema = {"type": "integer", "format": "int64"} if self._is_crd else {"type": "integer"}
-        return head | {key: value for key, value in limits.items() if value is not None}
+    def _scalar(self, schema: Schema) -> Schema:
+        values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+        if isinstance(values, list):
+            return {"type": "string", "enum": sorted(values, key=str)}
+        printed: Schema = {"type": schema["type"]}
+        if self._is_crd and schema["type"] == "integer":
+            printed["format"] = "int64"
+        return printed | {key: schema[key] for key in _LIMITS if key in schema}

@@ -6,21 +6,12 @@ The way back, from a live table to a manifest, is `model.observed_manifest`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from reconciler.model.defaults import canonical_default
 from reconciler.model.faults import print_document_path
-from reconciler.model.manifest.table import (
-    Branch,
-    Column,
-    LakeTable,
-    LakeTableSpec,
-    NestedField,
-    PartitionEntry,
-    SortEntry,
-    Tag,
-)
 from reconciler.model.property_keys import COMMENT, DISTRIBUTION_MODE
 from reconciler.model.quantities import parse_duration
 from reconciler.model.schedules import parse_instant
@@ -40,7 +31,20 @@ from reconciler.model.table import (
 )
 from reconciler.model.transforms import parse_transform
 from reconciler.model.type_strings import parse_path, parse_type
-from reconciler.model.types import Field, FieldPath, JsonValue, StructType, Type, fields_of, with_fields
+from reconciler.model.types import Field, FieldPath, StructType, fields_of, with_fields
+
+if TYPE_CHECKING:
+    from reconciler.model.manifest.common import Model
+    from reconciler.model.manifest.table import (
+        Branch,
+        Column,
+        LakeTable,
+        LakeTableSpec,
+        NestedField,
+        PartitionEntry,
+        SortEntry,
+        Tag,
+    )
 
 DEFAULT_PROJECT = "default"
 MAINTENANCE_FEATURE = "spec.maintenance"
@@ -54,7 +58,7 @@ def to_desired(manifest: LakeTable, project: str = DEFAULT_PROJECT) -> Desired:
     renames: dict[FieldPath, str] = {
         (c.name,): c.renamed_from for c in spec.columns or () if c.renamed_from is not None
     }
-    stated: set[FieldPath] = {(c.name,) for c in spec.columns or () if c.default is not msgspec.UNSET}
+    stated: set[FieldPath] = {(c.name,) for c in spec.columns or () if c.states("default")}
     if spec.nested_fields:
         columns = _with_nested_fields(columns, spec.nested_fields, renames, stated)
     return Desired(
@@ -94,9 +98,9 @@ def to_desired(manifest: LakeTable, project: str = DEFAULT_PROJECT) -> Desired:
 
 def _column(column: Column) -> Field:
     type_ = parse_type(column.type)
-    if column.default is msgspec.UNSET:
+    if not column.states("default"):
         return Field(name=column.name, required=column.required, type=type_, doc=column.doc)
-    default = _default(type_, column.default)
+    default = canonical_default(type_, column.default)
     return Field(
         name=column.name,
         required=column.required,
@@ -105,10 +109,6 @@ def _column(column: Column) -> Field:
         initial_default=default,
         write_default=default,
     )
-
-
-def _default(type_: Type, value: JsonValue | msgspec.UnsetType) -> JsonValue:
-    return None if isinstance(value, msgspec.UnsetType) else canonical_default(type_, value)
 
 
 def _with_nested_fields(
@@ -121,7 +121,7 @@ def _with_nested_fields(
     for path, entry in by_path.items():
         if entry.renamed_from is not None:
             renames[path] = entry.renamed_from
-        if entry.default is not msgspec.UNSET:
+        if entry.states("default"):
             stated.add(path)
     touched = {path[0] for path in by_path}
     return tuple(_amend(column, (column.name,), by_path) if column.name in touched else column for column in columns)
@@ -136,8 +136,8 @@ def _amend(field: Field, path: FieldPath, entries: Mapping[FieldPath, NestedFiel
         return field
     if entry.doc is not None:
         field = msgspec.structs.replace(field, doc=entry.doc)
-    if entry.default is not msgspec.UNSET:
-        default = _default(field.type, entry.default)
+    if entry.states("default"):
+        default = canonical_default(field.type, entry.default)
         field = msgspec.structs.replace(field, initial_default=default, write_default=default)
     return field
 
@@ -239,8 +239,9 @@ def _place(*path: str | int) -> str:
     return print_document_path(("spec", *path))
 
 
-def _feature(what: str, part: msgspec.Struct) -> str:
-    return f"{what}: {msgspec.json.encode(part, order='sorted').decode()}"
+def _feature(what: str, part: Model) -> str:
+    said = part.model_dump(exclude_defaults=True)
+    return f"{what}: {msgspec.json.encode(said, order='sorted').decode()}"
 
 
 def canonical_desired(desired: Desired) -> bytes:

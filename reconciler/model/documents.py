@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import cast
 
 import msgspec
+from pydantic import ValidationError
 
 from reconciler.errors import InvalidInput, ManifestErrors
 from reconciler.model.faults import DocumentPath, Fault, print_document_path
@@ -152,14 +153,13 @@ def _manifest(kind: str, data: dict[str, Data]) -> tuple[Manifest | None, list[F
     model = _MODELS[kind]
     cleaned = _without_server_fields(data)
     try:
-        manifest = msgspec.convert(cleaned, model)
-    except msgspec.ValidationError:
+        manifest: Manifest = model.model_validate(cleaned)
+    except ValidationError as error:
         from reconciler.model.manifest.shape import shape_faults
 
-        faults = shape_faults(cleaned, model) or [Fault((), f"this is not a {kind}")]
-        return None, [*faults, *_type_faults(cleaned)]
+        return None, [*shape_faults(error, cleaned, model), *_type_faults(cleaned)]
     check = cast("Callable[[Manifest], list[Fault]]", _CHECKS[kind])
-    faults = [*_name_faults(manifest), *check(manifest)]
+    faults = check(manifest)
     return (None, faults) if faults else (manifest, [])
 
 
@@ -181,12 +181,6 @@ def _type_faults(data: dict[str, Data]) -> list[Fault]:
 
 
 _CHECKS = {"LakeTable": table_faults, "LakeCatalog": catalog_faults, "LakePolicy": policy_faults}
-
-
-def _name_faults(manifest: Manifest) -> list[Fault]:
-    """A `$` also matches before a final newline, which no name may have."""
-    named = (("name", manifest.metadata.name), ("namespace", manifest.metadata.namespace))
-    return [Fault(("metadata", key), f"'{key}' ends with a newline") for key, name in named if name.endswith("\n")]
 
 
 def _without_server_fields(data: dict[str, Data]) -> dict[str, Data]:

@@ -11,21 +11,17 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 import yaml
-from msgspec import inspect as shapes
 
 from reconciler.errors import InvalidInput
 from reconciler.model.manifest import GROUP, LakeCatalog, LakePolicy, LakeTable
-from reconciler.model.manifest.table import Column, PartitionEntry, SortEntry
+from reconciler.model.manifest.common import Model
+from reconciler.model.manifest.schema import Schema, child, parts, resolved_schema
 from reconciler.model.transforms import parse_transform
 from reconciler.model.type_strings import TypeTextError, parse_type, print_type
 from reconciler.model.yaml import Data, compose, decode, load_all
 from reconciler.model.yaml_text import print_scalar
 
-_MODELS: dict[str, type[msgspec.Struct]] = {
-    "LakeTable": LakeTable,
-    "LakeCatalog": LakeCatalog,
-    "LakePolicy": LakePolicy,
-}
+_MODELS: dict[str, type[Model]] = {"LakeTable": LakeTable, "LakeCatalog": LakeCatalog, "LakePolicy": LakePolicy}
 
 
 class _Edit(msgspec.Struct, frozen=True, order=True):
@@ -44,7 +40,7 @@ def format_manifest(text: str, source: str = "-") -> str:
     for root in compose(decoded, source):
         kind = _kind(root)
         if kind in _MODELS and not _has_aliases(root, set()):
-            edits += _edits(decoded, root, shapes.type_info(_MODELS[kind]), is_root=True)
+            edits += _edits(decoded, root, resolved_schema(_MODELS[kind]), is_root=True)
     formatted = _spliced(decoded, 0, len(decoded), edits)
     return formatted if formatted.endswith("\n") or not formatted else f"{formatted}{_newline(text)}"
 
@@ -133,20 +129,19 @@ def _line_end(text: str, index: int) -> int:
 # ---------------------------------------------------------------- canonical types and order
 
 
-def _edits(text: str, node: yaml.Node, shape: shapes.Type, *, is_root: bool = False) -> list[_Edit]:
+def _edits(text: str, node: yaml.Node, schema: Schema, *, is_root: bool = False) -> list[_Edit]:
     """Return what makes `node` canonical, as edits that do not overlap."""
-    shape = _bare(shape)
-    if isinstance(shape, shapes.ListType) and isinstance(node, yaml.SequenceNode):
-        return [edit for item in node.value for edit in _edits(text, item, shape.item_type)]
-    if not isinstance(shape, shapes.StructType) or not isinstance(node, yaml.MappingNode):
+    if isinstance(node, yaml.SequenceNode):
+        return [edit for item in node.value for edit in _edits(text, item, child(schema, 0))]
+    fields = parts(schema, "properties")
+    if not fields or not isinstance(node, yaml.MappingNode):
         return []
-    fields = {field.encode_name: field for field in shape.fields}
     edits: list[_Edit] = []
     for key_node, value_node in node.value:
         field = fields.get(key_node.value)
         if field is not None:
-            edits += _scalar_edits(text, shape.cls, field.name, value_node)
-            edits += _edits(text, value_node, field.type)
+            edits += _scalar_edits(text, str(schema["title"]), key_node.value, value_node)
+            edits += _edits(text, value_node, field)
     order = _canonical_order(node, list(fields))
     if order == sorted(order):
         return edits
@@ -156,22 +151,13 @@ def _edits(text: str, node: yaml.Node, shape: shapes.Type, *, is_root: bool = Fa
     return edits if reordered is None else [reordered]
 
 
-def _bare(shape: shapes.Type) -> shapes.Type:
-    if isinstance(shape, shapes.Metadata):
-        return _bare(shape.type)
-    if isinstance(shape, shapes.UnionType):
-        options = [option for option in shape.types if not isinstance(option, shapes.NoneType)]
-        return _bare(options[0]) if len(options) == 1 else shape
-    return shape
-
-
-def _scalar_edits(text: str, model: type, name: str, node: yaml.Node) -> list[_Edit]:
+def _scalar_edits(text: str, model: str, name: str, node: yaml.Node) -> list[_Edit]:
     if not isinstance(node, yaml.ScalarNode) or node.start_mark.line != node.end_mark.line:
         return []
     try:
-        if model is Column and name == "type":
+        if model == "Column" and name == "type":
             canonical = print_type(parse_type(node.value))
-        elif model in (PartitionEntry, SortEntry) and name == "transform":
+        elif model in ("PartitionEntry", "SortEntry") and name == "transform":
             canonical = parse_transform(node.value)
         else:
             return []

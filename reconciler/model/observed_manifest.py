@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-import msgspec
+from pydantic import ValidationError
 
 from reconciler.errors import InvalidInput
 from reconciler.model.faults import print_document_path
@@ -15,7 +15,7 @@ from reconciler.model.manifest.ref_checks import OWN_REF_PREFIX
 from reconciler.model.manifest.shape import shape_faults
 from reconciler.model.property_keys import COMMENT, DISTRIBUTION_MODE, refusal
 from reconciler.model.quantities import print_duration
-from reconciler.model.table import Nulls, Observed, PartitionField, Ref, RefKind, SortField, TableSpec
+from reconciler.model.table import Direction, Nulls, Observed, PartitionField, Ref, RefKind, SortField, TableSpec
 from reconciler.model.transforms import default_field_name, parse_transform
 from reconciler.model.type_strings import print_path, print_type
 from reconciler.model.types import Field, FieldPath, JsonValue, StructType, walk
@@ -60,9 +60,9 @@ def from_observed(observed: Observed, name: str, namespace: str, catalog_ref: st
         metadata["namespace"] = namespace
     document: dict[str, Data] = {"apiVersion": API_VERSION, "kind": "LakeTable", "metadata": metadata, "spec": body}
     try:
-        return msgspec.convert(document, LakeTable)
-    except msgspec.ValidationError as error:
-        fault = shape_faults(document, LakeTable)[0]
+        return LakeTable.model_validate(document)
+    except ValidationError as error:
+        fault = shape_faults(error, document, LakeTable)[0]
         message = f"the live table does not fit a manifest: {print_document_path(fault.path)}: {fault.message}."
         raise InvalidInput(message, where=str(spec.ident), hint=fault.hint) from error
 
@@ -119,8 +119,10 @@ def _partition_entry(field: PartitionField, path: FieldPath) -> Data:
 
 
 def _sort_entry(field: SortField, path: FieldPath) -> Data:
-    entry: dict[str, Data] = {"column": print_path(path), "direction": str(field.direction)}
-    if (field.nulls is Nulls.FIRST) != (field.direction == "asc"):
+    entry: dict[str, Data] = {"column": print_path(path)}
+    if field.direction is not Direction.ASC:
+        entry["direction"] = str(field.direction)
+    if (field.nulls is Nulls.FIRST) != (field.direction is Direction.ASC):
         entry["nulls"] = str(field.nulls)
     if field.transform != "identity":
         entry["transform"] = field.transform

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from reconciler.model.yaml import Data, resolve_plain
+
+if TYPE_CHECKING:
+    from reconciler.model.manifest import Manifest
 
 _LINE = 110
 _PLAIN = re.compile(r"[A-Za-z0-9_/.<$(][^\x00-\x1f\x7f-\xa0\u2028\u2029\ufeff]*")
@@ -18,10 +20,9 @@ _YAML11 = re.compile(
 )
 
 
-def dump_yaml(manifest: msgspec.Struct) -> str:
-    """Return a manifest as one canonical YAML document: keys in the order of the model, defaults left out."""
-    data: Data = msgspec.to_builtins(manifest)
-    return dump_data(data)
+def dump_yaml(manifest: Manifest) -> str:
+    """Return a manifest as one canonical YAML document: keys in the order of the model, only what it states."""
+    return dump_data(manifest.model_dump(exclude_unset=True))
 
 
 def dump_data(data: Data) -> str:

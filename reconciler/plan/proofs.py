@@ -11,10 +11,10 @@ from enum import StrEnum
 
 import msgspec
 
-from reconciler.diff.changes import AddColumn, AlterColumnRequired, AlterColumnType, Change
+from reconciler.diff.changes import AddColumn, AlterColumnRequired, AlterColumnType, Change, SetIdentifierFields
 from reconciler.model.primitives import NEWEST_FORMAT_VERSION, can_widen
-from reconciler.model.table import DataFile
-from reconciler.model.types import Type
+from reconciler.model.table import DataFile, TableSpec
+from reconciler.model.types import Type, dotted, walk
 from reconciler.plan.bounds import Number, decode, range_of, show
 from reconciler.plan.operations import Cost
 
@@ -41,6 +41,29 @@ class NullProof(msgspec.Struct, frozen=True, kw_only=True):
     def unproven_files(self) -> int:
         """How many files a validation scan would read."""
         return self.files - self.proven_files - self.null_files
+
+
+def invalidated(
+    changes: Iterable[Change], live: TableSpec, files: Sequence[DataFile]
+) -> tuple[SetIdentifierFields | AlterColumnRequired, ...]:
+    """Return what takes back those columns made required that `files`, the live ones now, do not prove any more."""
+    made_required = [c.path for c in changes if isinstance(c, AlterColumnRequired) and c.required]
+    made_required += [(*c.parent, c.field.name) for c in changes if isinstance(c, AddColumn) and c.field.required]
+    ids = {path: field.id for path, field in walk(live.schema) if field.required and path in made_required}
+    broken = {p: i for p, i in ids.items() if prove_no_nulls(files, i, exact=True).verdict is not Verdict.PROVEN}
+    optional = (AlterColumnRequired(path=path, field_id=id_, required=False) for path, id_ in broken.items())
+    before = tuple(sorted(live.identifier_field_ids))
+    after = tuple(id_ for id_ in before if id_ not in broken.values())
+    if after == before:
+        return tuple(optional)
+    names = {field.id: dotted(path) for path, field in walk(live.schema)}
+    identifiers = SetIdentifierFields(
+        before=before,
+        after=after,
+        before_names=tuple(names[i] for i in before),
+        after_names=tuple(names[i] for i in after),
+    )
+    return (identifiers, *optional)
 
 
 class BoundsProof(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,1 +1,1 @@
-"""SQL written by tenants: parsed, held to an allowlist and printed anew; nothing an author wrote reaches Spark verbatim."""
+"""SQL written by tenants: parsed, held to an allowlist and printed anew; nothing of it reaches Spark verbatim."""

@@ -8,7 +8,8 @@ import msgspec
 from sqlglot import exp
 
 from reconciler.sql import functions as f
-from reconciler.sql.scalar import ScalarWriter, Scope, Written, expect, part, refuse
+from reconciler.sql.nodes import Scope, Written, expect, part, refusal
+from reconciler.sql.scalar import ScalarWriter
 from reconciler.sql.shapes import Call
 from reconciler.sql.spark_types import sum_type
 
@@ -36,7 +37,7 @@ class QueryWriter(ScalarWriter):
         if windows:
             self._writers[exp.Window] = self._window
 
-    def _function(self, node: exp.Anonymous) -> Written:
+    def _function(self, node: exp.Expr) -> Written:
         name = str(node.this).lower() if isinstance(node.this, str) and node.this.isascii() else ""
         if self._is_over and name in f.WINDOW_ONLY:
             self._is_over = False
@@ -45,14 +46,14 @@ class QueryWriter(ScalarWriter):
             return self._aggregate(node, name)
         return super()._function(node)
 
-    def _aggregate(self, node: exp.Anonymous, name: str) -> Written:
+    def _aggregate(self, node: exp.Expr, name: str) -> Written:
         is_over, self._is_over = self._is_over, False
         self._aggregates = is_over
         written = self._call(node, name, f.AGGREGATES[name])
         self._aggregates = True
         return written
 
-    def _call(self, node: exp.Anonymous, name: str, rule: str) -> Written:
+    def _call(self, node: exp.Expr, name: str, rule: str) -> Written:
         expect(node, "this", "expressions")
         arguments = list(node.expressions)
         if name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
@@ -60,7 +61,7 @@ class QueryWriter(ScalarWriter):
             self.calls.append(Call(function=name, argument=None, type=None))
             return Written("count(*)", "long")
         if not arguments and name not in {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist"}:
-            refuse(node, f"{name}() needs an argument", f"Write {name}(column).")
+            raise refusal(node, f"{name}() needs an argument", f"Write {name}(column).")
         is_distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
         if is_distinct:
             expect(arguments[0], "expressions")
@@ -79,7 +80,7 @@ class QueryWriter(ScalarWriter):
         call, where = part(node, "this"), part(node, "expression")
         expect(where, "this")
         if not isinstance(call, exp.Anonymous) or str(call.this).lower() not in f.AGGREGATES:
-            refuse(node, "FILTER belongs to an aggregate", "Write sum(x) FILTER (WHERE condition).")
+            raise refusal(node, "FILTER belongs to an aggregate", "Write sum(x) FILTER (WHERE condition).")
         written = self.write(call)
         self._aggregates = False
         condition = self.write(part(where, "this"))
@@ -92,7 +93,7 @@ class QueryWriter(ScalarWriter):
         expect(node, "this", "partition_by", "order", "spec", "over")
         call = part(node, "this")
         if not isinstance(call, exp.Anonymous) or node.args.get("over") != "OVER":
-            refuse(node, "a window belongs to a function", "Write rank() OVER (PARTITION BY a ORDER BY b).")
+            raise refusal(node, "a window belongs to a function", "Write rank() OVER (PARTITION BY a ORDER BY b).")
         self.has_window = self._is_over = True
         before = len(self.calls)
         name = str(call.this).lower()
@@ -134,7 +135,7 @@ def _frame(node: exp.Expr) -> str:
     expect(node, "kind", "start", "start_side", "end", "end_side")
     kind = str(node.args.get("kind") or "").upper()
     if kind not in {"ROWS", "RANGE"}:
-        refuse(node, "a window's frame is ROWS or RANGE", "Write ROWS BETWEEN 1 PRECEDING AND CURRENT ROW.")
+        raise refusal(node, "a window's frame is ROWS or RANGE", "Write ROWS BETWEEN 1 PRECEDING AND CURRENT ROW.")
     sides: Sequence[str] = ("start", "end") if node.args.get("end") else ("start",)
     bounds = [_bound(node, side) for side in sides]
     return f"{kind} BETWEEN {bounds[0]} AND {bounds[1]}" if len(bounds) == 2 else f"{kind} {bounds[0]}"
@@ -147,7 +148,7 @@ def _bound(node: exp.Expr, side: str) -> str:
     elif isinstance(bound, str) and bound.upper() in _BOUNDS:
         text = bound.upper()
     else:
-        refuse(node, "a frame's bound is a number, UNBOUNDED or CURRENT ROW", "Write 1 PRECEDING.")
+        raise refusal(node, "a frame's bound is a number, UNBOUNDED or CURRENT ROW", "Write 1 PRECEDING.")
     if direction not in {"", "PRECEDING", "FOLLOWING"}:
-        refuse(node, "a frame's bound is PRECEDING or FOLLOWING", "Write 1 PRECEDING.")
+        raise refusal(node, "a frame's bound is PRECEDING or FOLLOWING", "Write 1 PRECEDING.")
     return f"{text} {direction}".strip()

@@ -10,9 +10,10 @@ from sqlglot import exp
 from reconciler.model.suggestions import did_you_mean
 from reconciler.model.types import FieldPath, StructType, Type
 from reconciler.sql.literals import quote_name
+from reconciler.sql.nodes import Input, Written
 from reconciler.sql.parsing import check_same, offset_of, parse_scalar
 from reconciler.sql.refusals import RefusedSql
-from reconciler.sql.scalar import Input, ScalarWriter, Written
+from reconciler.sql.scalar import ScalarWriter
 
 
 class Expression(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,26 +35,33 @@ class Expression(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _SchemaScope:
-    """The columns of one table, by exact name."""
+    """The columns of one table, by exact name; without a schema every name passes."""
 
-    def __init__(self, schema: StructType) -> None:
-        self._types = {field.name: field.type for field in schema.fields}
+    def __init__(self, schema: StructType | None) -> None:
+        known = () if schema is None else schema.fields
+        self._types: dict[str, Type | None] = {f.name: None if f.type == "unknown" else f.type for f in known}
+        self._is_known = schema is not None
 
     def find(self, parts: Sequence[exp.Identifier]) -> tuple[Written, int]:
         name = parts[0].name
-        if name not in self._types:
-            hint = did_you_mean(name, self._types) or f"There are: {', '.join(list(self._types)[:8])}."
+        if self._is_known and name not in self._types:
+            listed = list(self._types)
+            few = f"There are: {', '.join(listed[:8])}{', …' if len(listed) > 8 else ''}."
+            hint = did_you_mean(name, listed) or few
             raise RefusedSql(f"there is no column '{name[:80]}'", hint, offset=offset_of(parts[0]))
         read = frozenset({Input((name,))})
-        return Written(quote_name(name, offset_of(parts[0])), self._types[name], read), 1
+        return Written(quote_name(name, offset_of(parts[0])), self._types.get(name), read), 1
 
     def names(self) -> frozenset[str]:
         return frozenset(self._types)
 
 
-def parse_expression(text: str, *, schema: StructType, functions: frozenset[str] | None = frozenset()) -> Expression:
+def parse_expression(
+    text: str, *, schema: StructType | None, functions: frozenset[str] | None = frozenset()
+) -> Expression:
     """Return the safe form of a scalar expression over a table's columns; raise RefusedSql.
 
+    `schema` None means not at hand (a view's own columns, offline): any column passes, and types are not known.
     `functions` are the user functions (`package.module:function`) the catalog allows; None means not known here, and
     any well-formed name passes.
     """
@@ -64,7 +72,9 @@ def parse_expression(text: str, *, schema: StructType, functions: frozenset[str]
     return expression
 
 
-def parse_predicate(text: str, *, schema: StructType, functions: frozenset[str] | None = frozenset()) -> Expression:
+def parse_predicate(
+    text: str, *, schema: StructType | None, functions: frozenset[str] | None = frozenset()
+) -> Expression:
     """Return the safe form of a condition; raise RefusedSql also when it is known to be no boolean."""
     expression = parse_expression(text, schema=schema, functions=functions)
     if expression.result not in (None, "boolean"):
@@ -73,7 +83,7 @@ def parse_predicate(text: str, *, schema: StructType, functions: frozenset[str] 
     return expression
 
 
-def _read(text: str, schema: StructType, functions: frozenset[str] | None) -> Expression:
+def _read(text: str, schema: StructType | None, functions: frozenset[str] | None) -> Expression:
     tree = parse_scalar(text)
     writer = ScalarWriter(_SchemaScope(schema), functions)
     try:

@@ -1,12 +1,19 @@
-"""The functions an author may call, and what they return: an allowlist, because Spark's own list holds static Java calls.
+"""The functions an author may call, and what they return: an allowlist; Spark's own list holds static Java calls.
 
 Left out on purpose: whatever depends on the moment, the session, the file or the row's place; whatever runs Java or
-reads a file or a schema registry; generators; and functions that make a big value of a small one (`repeat`, `sequence`).
+reads a file or a schema registry; generators; and what makes a big value of a small one (`repeat`, `sequence`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a table that is easier read as text."""
+    return text.split()
+
 
 USER_FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 """How a user function is called: in back-ticks, as `` `package.module:function`(x) ``."""
@@ -25,7 +32,8 @@ _BY_RESULT = {
         unix_date size cardinality array_size regexp_count regexp_instr hash json_array_length bit_count int
         getbit""",
     "long": """
-        unix_timestamp to_unix_timestamp unix_seconds unix_millis unix_micros xxhash64 crc32 factorial timestampdiff bigint width_bucket array_position""",
+        unix_timestamp to_unix_timestamp unix_seconds unix_millis unix_micros xxhash64 crc32 factorial
+        timestampdiff bigint width_bucket array_position""",
     "double": """
         sqrt cbrt exp expm1 ln log log10 log2 log1p pow power sin cos tan asin acos atan atan2 sinh cosh tanh asinh
         acosh atanh cot csc sec degrees radians months_between pi e hypot rint signum sign double""",
@@ -59,7 +67,7 @@ SCALAR = {name: result for result, names in _BY_RESULT.items() for name in names
 NO_ARGUMENTS = frozenset({"pi", "e", "array", "map"})
 """Everything else needs one argument at least: `unix_timestamp()` is the current moment."""
 
-LAMBDAS = {
+LAMBDAS: Mapping[str, Mapping[int, tuple[int, ...]]] = {
     **{name: {1: (1, 2)} for name in ("transform", "filter")},
     **{name: {1: (1,)} for name in ("exists", "forall")},
     **{name: {1: (2,)} for name in ("transform_keys", "transform_values", "map_filter", "array_sort")},
@@ -71,37 +79,35 @@ LAMBDAS = {
 
 UNIT_FUNCTIONS = frozenset({"timestampdiff", "timestampadd", "dateadd", "date_add", "datediff", "date_diff"})
 """With three arguments the first is a unit, written as a bare word."""
-UNITS = frozenset("YEAR QUARTER MONTH WEEK DAY DAYOFYEAR HOUR MINUTE SECOND MILLISECOND MICROSECOND".split())
+UNITS = frozenset(words("YEAR QUARTER MONTH WEEK DAY DAYOFYEAR HOUR MINUTE SECOND MILLISECOND MICROSECOND"))
 INTERVAL_UNITS = frozenset(
     f"{unit}{plural}"
-    for unit in "YEAR MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND".split()
+    for unit in words("YEAR MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND")
     for plural in ("", "S")
 )
 EXTRACT_FIELDS = frozenset(
-    "YEAR YEAROFWEEK QUARTER MONTH WEEK DAY DAYOFWEEK DAYOFWEEK_ISO DOW DOY HOUR MINUTE SECOND".split()
+    words("YEAR YEAROFWEEK QUARTER MONTH WEEK DAY DAYOFWEEK DAYOFWEEK_ISO DOW DOY HOUR MINUTE SECOND")
 )
 
 MERGEABLE = frozenset({"sum", "count", "min", "max"})
 AGGREGATES = {
-    **dict.fromkeys("count count_if approx_count_distinct regr_count".split(), "long"),
-    **dict.fromkeys("min max mode bit_and bit_or bit_xor".split(), "first"),
-    **dict.fromkeys("bool_and bool_or every some any".split(), "boolean"),
-    **dict.fromkeys("stddev stddev_pop stddev_samp std var_pop var_samp variance corr covar_pop".split(), "double"),
-    **dict.fromkeys("covar_samp skewness kurtosis regr_slope regr_intercept regr_r2".split(), "double"),
-    **dict.fromkeys(
-        "avg mean try_avg try_sum median percentile percentile_approx approx_percentile".split(), "unknown"
-    ),
-    **dict.fromkeys("collect_list collect_set array_agg max_by min_by".split(), "unknown"),
-    **dict.fromkeys("first first_value last last_value any_value".split(), "first"),
+    **dict.fromkeys(words("count count_if approx_count_distinct regr_count"), "long"),
+    **dict.fromkeys(words("min max mode bit_and bit_or bit_xor"), "first"),
+    **dict.fromkeys(words("bool_and bool_or every some any"), "boolean"),
+    **dict.fromkeys(words("stddev stddev_pop stddev_samp std var_pop var_samp variance corr covar_pop"), "double"),
+    **dict.fromkeys(words("covar_samp skewness kurtosis regr_slope regr_intercept regr_r2"), "double"),
+    **dict.fromkeys(words("avg mean try_avg try_sum median percentile percentile_approx approx_percentile"), "unknown"),
+    **dict.fromkeys(words("collect_list collect_set array_agg max_by min_by"), "unknown"),
+    **dict.fromkeys(words("first first_value last last_value any_value"), "first"),
     "sum": "sum",
 }
 ORDER_DEPENDENT = frozenset(
-    "first first_value last last_value any_value collect_list collect_set array_agg max_by min_by mode".split()
+    words("first first_value last last_value any_value collect_list collect_set array_agg max_by min_by mode")
 )
 WINDOW_ONLY = {
-    **dict.fromkeys("row_number rank dense_rank ntile".split(), "int"),
-    **dict.fromkeys("percent_rank cume_dist".split(), "double"),
-    **dict.fromkeys("lag lead nth_value".split(), "first"),
+    **dict.fromkeys(words("row_number rank dense_rank ntile"), "int"),
+    **dict.fromkeys(words("percent_rank cume_dist"), "double"),
+    **dict.fromkeys(words("lag lead nth_value"), "first"),
 }
 
 _REASONS = {

@@ -1,4 +1,4 @@
-"""Spark's string literals and quoted identifiers: read exactly as Spark reads them, printed so that nothing gets out."""
+"""Spark's string literals and quoted identifiers: read as Spark reads them, printed so that nothing gets out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From text to sqlglot's tree: limits before parsing, one dialect that rewrites nothing, and the proof that nothing got lost.
+"""From text to sqlglot's tree: limits first, a dialect that rewrites nothing, and the proof that nothing got lost.
 
 sqlglot's own Spark dialect turns functions into other functions and back; here every call keeps its name and arguments,
 so that the printed SQL means what the author's SQL means.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from reconciler.sql.literals import decode_string
 from reconciler.sql.refusals import RefusedSql
@@ -29,7 +29,7 @@ _KEPT_WORDS = frozenset({"CASE", "IF"})
 
 
 class _Parser(SparkParser):
-    FUNCTIONS: dict[str, Callable[..., exp.Expr]] = {}  # noqa: RUF012
+    FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
     FUNCTION_PARSERS = {k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k in _KEPT_CALLS}  # noqa: RUF012
     NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
         k: v for k, v in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if k in _KEPT_WORDS
@@ -54,7 +54,7 @@ class _Dialect(Spark):
     Parser = _Parser
 
     class Tokenizer(Spark.Tokenizer):
-        NUMERIC_LITERALS: dict[str, str] = {}  # noqa: RUF012
+        NUMERIC_LITERALS: ClassVar[dict[str, str]] = {}
 
 
 _DIALECT = _Dialect()
@@ -182,9 +182,20 @@ def _check_depth(tokens: list[Token]) -> None:
 # ---------------------------------------------------------------- nothing got lost
 
 _SPELLINGS = {
-    **{"==": "=", "!=": "<>", "!": "NOT", "REGEXP": "RLIKE", "MINUS": "EXCEPT", "TEXT": "STRING"},
-    **{"LONG": "BIGINT", "INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL", "REAL": "FLOAT"},
-    **{"TIMESTAMP_LTZ": "TIMESTAMP", "SHORT": "SMALLINT", "BYTE": "TINYINT"},
+    "==": "=",
+    "!=": "<>",
+    "!": "NOT",
+    "REGEXP": "RLIKE",
+    "MINUS": "EXCEPT",
+    "TEXT": "STRING",
+    "LONG": "BIGINT",
+    "INTEGER": "INT",
+    "NUMERIC": "DECIMAL",
+    "DEC": "DECIMAL",
+    "REAL": "FLOAT",
+    "TIMESTAMP_LTZ": "TIMESTAMP",
+    "SHORT": "SMALLINT",
+    "BYTE": "TINYINT",
 }
 # words that change nothing, or that the printer adds
 _SILENT = frozenset({"AS", "INNER", "OUTER", "ASC", "NULLS", "FIRST", "LAST", ":"})

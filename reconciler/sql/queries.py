@@ -1,8 +1,8 @@
 """A materialized view's query: from the author's text to SQL that may run, its sources, its lineage and its shape.
 
 Allowed are SELECTs over tables of known catalogs: joins, WITH, subqueries in FROM, GROUP BY, windows, set operations.
-Refused are `*` (a source's new column would change the view), subqueries in expressions, VALUES, table functions, files,
-sampling, pivots, and everything this module does not know.
+Refused are `*` (a source's new column would change the view), subqueries in expressions, VALUES, table functions,
+files, sampling, pivots, and everything this module does not know.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from reconciler.model.suggestions import did_you_mean
 from reconciler.model.table import TableIdent
 from reconciler.model.types import FieldPath, StructType
 from reconciler.sql.aggregates import QueryWriter
+from reconciler.sql.functions import words
 from reconciler.sql.literals import quote_name
+from reconciler.sql.nodes import Input, Written, expect, part, refusal
 from reconciler.sql.parsing import check_same, offset_of, parse_statement
 from reconciler.sql.refusals import RefusedSql
 from reconciler.sql.relations import OutputColumn, QueryScope, Relation, read_table_name, table_columns
-from reconciler.sql.scalar import Input, Written, expect, part, refuse
 from reconciler.sql.shapes import Facts, FullOnly, Item, Joined, Shape, classify
 
 Tables = Callable[[TableIdent], StructType | None]
@@ -31,11 +32,11 @@ Tables = Callable[[TableIdent], StructType | None]
 _MARK = re.compile("\ue000(\\d+)\ue001")
 _JOINS = {"", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI", "SEMI", "ANTI"}
 _SET_OPERATIONS: Mapping[type[exp.Expr], str] = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
-_SELECT_PARTS = "with_ expressions distinct from_ joins where group having order limit offset kind".split()
+_SELECT_PARTS = words("with_ expressions distinct from_ joins where group having order limit offset")
 
 
 class TableUse(msgspec.Struct, frozen=True):
-    """A table where it stands in the query; `alias` is what its columns are qualified with when nothing else says so."""
+    """A table where it stands in the query; `alias` is the qualifier of its columns when the author gave none."""
 
     table: TableIdent
     alias: str | None
@@ -143,7 +144,7 @@ class _QueryReader:
             expect(node, "this")
             inner = self.query(part(node, "this"), known)
             return msgspec.structs.replace(inner, sql=f"({inner.sql})")
-        refuse(node, f"{type(node).__name__.upper()} is not allowed in a query", "Write SELECT … FROM <table>.")
+        raise refusal(node, f"{type(node).__name__.upper()} is not allowed in a query", "Write SELECT … FROM <table>.")
 
     # ------------------------------------------------------------ the parts of a query
 
@@ -157,7 +158,7 @@ class _QueryReader:
             expect(entry, "this", "alias")
             name = _alias(part(entry, "alias"))
             if name.casefold() in {other.casefold() for other in here}:
-                refuse(entry, f"'{name}' is defined twice in WITH", "Rename one of them.")
+                raise refusal(entry, f"'{name}' is defined twice in WITH", "Rename one of them.")
             inner = self.query(part(entry, "this"), here)
             here[name] = inner.outputs
             texts.append(f"{quote_name(name)} AS ({inner.sql})")
@@ -169,7 +170,7 @@ class _QueryReader:
         left, right = self.query(part(node, "this"), known), self.query(part(node, "expression"), known)
         if len(left.outputs) != len(right.outputs):
             message = f"one side has {len(left.outputs)} columns, the other {len(right.outputs)}"
-            refuse(node, message, "Select as many columns on both sides.")
+            raise refusal(node, message, "Select as many columns on both sides.")
         word = _SET_OPERATIONS[type(node)]
         word += "" if node.args.get("distinct") else " ALL"
         outputs = [
@@ -190,7 +191,7 @@ class _QueryReader:
         relations, merged, source = self._from(node, known, facts)
         scope = QueryScope(relations, merged=merged)
         outputs, items = self._items(node, scope, facts)
-        words = [f"{head}SELECT {self._distinct(node, facts)}{', '.join(items)} FROM {source}"]
+        words = [f"{head}SELECT", f"{self._distinct(node, facts)}{', '.join(items)}", "FROM", source]
         if node.args.get("where"):
             words.append(f"WHERE {self._condition(part(node, 'where'), scope, aggregates=False)}")
         written = {o.name: Written(i.sql, o.type, o.edges) for o, i in zip(outputs, facts.items, strict=True)}
@@ -220,10 +221,12 @@ class _QueryReader:
             writer = self._writer(scope, aggregates=True, windows=True)
             written = self._write(writer, inner)
             if name.casefold() in seen:
-                refuse(item, f"two columns are called '{name}'", "Rename one with AS.")
+                raise refusal(item, f"two columns are called '{name}'", "Rename one with AS.")
             seen.add(name.casefold())
             outputs.append(OutputColumn(name=name, type=written.type, edges=written.inputs))
             texts.append(f"{written.sql} AS {quote_name(name, offset_of(item))}" if is_named else written.sql)
+            if writer.used_functions:
+                facts.hinder(f"nobody knows whether {min(writer.used_functions)} gives the same result twice")
             if writer.has_window:
                 facts.hinder("it has a window function")
             is_call = len(writer.calls) == 1 and isinstance(inner, exp.Anonymous)
@@ -237,7 +240,7 @@ class _QueryReader:
         node = part(clause, "this")
         written = self._write(self._writer(scope, aggregates=aggregates), node)
         if written.type not in (None, "boolean"):
-            refuse(node, "a condition is true or false", "Compare it with something.")
+            raise refusal(node, "a condition is true or false", "Compare it with something.")
         return written.sql
 
     def _group(self, clause: exp.Expr, scope: QueryScope, facts: Facts) -> str:
@@ -253,7 +256,7 @@ class _QueryReader:
                 facts.groups.append(named[0] if named and not known else written.sql)
                 texts.append(written.sql)
             elif not 0 < number <= len(facts.items) or facts.items[number - 1].has_aggregate:
-                refuse(key, f"GROUP BY {number} names no column to group by", "Write the column.")
+                raise refusal(key, f"GROUP BY {number} names no column to group by", "Write the column.")
             else:
                 facts.groups.append(facts.items[number - 1].sql)
                 texts.append(str(number))
@@ -274,7 +277,7 @@ class _QueryReader:
                 expect(clause, "expression")
                 number = _ordinal(part(clause, "expression"))
                 if number is None:
-                    refuse(clause, f"{name.upper()} takes a number", f"Write {name.upper()} 10.")
+                    raise refusal(clause, f"{name.upper()} takes a number", f"Write {name.upper()} 10.")
                 facts.hinder(f"it has {name.upper()}")
                 words.append(f"{name.upper()} {number}")
         return "".join(f" {word}" for word in words)
@@ -284,18 +287,19 @@ class _QueryReader:
     def _from(self, node: exp.Select, known: _Known, facts: Facts) -> tuple[list[Relation], frozenset[str], str]:
         clause = node.args.get("from_")
         if not isinstance(clause, exp.From):
-            refuse(node, "a SELECT without FROM is not allowed", "Write FROM <namespace>.<table>.")
+            raise refusal(node, "a SELECT without FROM is not allowed", "Write FROM <namespace>.<table>.")
         expect(clause, "this")
         first, text = self._relation(part(clause, "this"), known)
         facts.relations.append(Joined(table=first.table, join=""))
-        relations, hidden, words = [first], [], [text]
+        relations, words = [first], [text]
+        hidden: list[Relation] = []
         merged: frozenset[str] = frozenset()
         for join in node.args.get("joins") or ():
             expect(join, "this", "side", "kind", "on", "using")
             kind = _join_kind(join)
             relation, text = self._relation(part(join, "this"), known)
             if relation.alias.casefold() in {r.alias.casefold() for r in (*relations, *hidden)}:
-                refuse(join, f"two tables are called '{relation.alias}'", f"Write AS after one of them.")
+                raise refusal(join, f"two tables are called '{relation.alias}'", "Write AS after one of them.")
             facts.relations.append(Joined(table=relation.table, join=kind or "INNER"))
             condition, columns = self._join_condition(join, kind, [*relations, relation], merged)
             merged |= columns
@@ -308,17 +312,17 @@ class _QueryReader:
     ) -> tuple[str, frozenset[str]]:
         using = join.args.get("using") or []
         if bool(using) + bool(join.args.get("on")) != (kind != "CROSS"):
-            refuse(join, "a join needs one condition", "Write ON or USING; for all pairs CROSS JOIN.")
+            raise refusal(join, "a join needs one condition", "Write ON or USING; for all pairs CROSS JOIN.")
         if using:
             names = [name.name for name in using if type(name) is exp.Identifier]
             if len(names) != len(using):
-                refuse(join, "USING takes column names", "Write USING (column).")
+                raise refusal(join, "USING takes column names", "Write USING (column).")
             for name in names:
                 for relation in (relations[-1], *relations[:-1]):
                     column = relation.column(name)
                     self.read |= column.edges if column is not None else frozenset()
                 if relations[-1].column(name) is None or all(r.column(name) is None for r in relations[:-1]):
-                    refuse(join, f"the column '{name}' of USING is not on both sides", "Write ON instead.")
+                    raise refusal(join, f"the column '{name}' of USING is not on both sides", "Write ON instead.")
             return f" USING ({', '.join(map(quote_name, names))})", frozenset(names)
         if kind == "CROSS":
             return "", frozenset()
@@ -332,12 +336,14 @@ class _QueryReader:
         if isinstance(node, exp.Subquery):
             expect(node, "this", "alias")
             if not node.args.get("alias"):
-                refuse(node, "a subquery in FROM needs a name", "Write (SELECT …) AS name.")
+                raise refusal(node, "a subquery in FROM needs a name", "Write (SELECT …) AS name.")
             alias = _alias(part(node, "alias"))
             inner = self.query(part(node, "this"), known)
             columns = {column.name: column for column in inner.outputs}
             return Relation(alias=alias, columns=columns), f"({inner.sql}) AS {quote_name(alias)}"
-        refuse(node, f"{type(node).__name__.upper()} is not allowed in FROM", "Name a table: <namespace>.<table>.")
+        raise refusal(
+            node, f"{type(node).__name__.upper()} is not allowed in FROM", "Name a table: <namespace>.<table>."
+        )
 
     def _table(self, node: exp.Table, known: _Known) -> tuple[Relation, str]:
         expect(node, "this", "db", "catalog", "alias")
@@ -348,13 +354,15 @@ class _QueryReader:
         if len(names) == 1:
             if names[0] not in known:
                 hint = did_you_mean(names[0], known) or f"Write <namespace>.{names[0]}."
-                refuse(node, f"the table '{names[0]}' has no namespace", hint)
+                raise refusal(node, f"the table '{names[0]}' has no namespace", hint)
             columns = {column.name: column for column in known[names[0]]}
             return Relation(alias=alias, columns=columns), f"{quote_name(names[0])}{suffix}"
         table = TableIdent(names[:-1], names[-1])
         schema = self._tables(table) if self._tables is not None else None
         if schema is None and self._tables is not None:
-            refuse(node, f"there is no table '{table}' in a known catalog", "Check the name, or who may read it.")
+            raise refusal(
+                node, f"there is no table '{table}' in a known catalog", "Check the name, or who may read it."
+            )
         self.uses.append(TableUse(table, None if given else alias))
         columns_ = None if schema is None else table_columns(table, schema)
         return Relation(alias=alias, columns=columns_, table=table), f"\ue000{len(self.uses) - 1}\ue001{suffix}"
@@ -377,20 +385,20 @@ def _named(item: exp.Expr) -> tuple[exp.Expr, str, bool]:
         expect(item, "this", "alias")
         alias = part(item, "alias")
         if type(alias) is not exp.Identifier:
-            refuse(item, "a column's name is one identifier", "Write AS name.")
+            raise refusal(item, "a column's name is one identifier", "Write AS name.")
         return part(item, "this"), alias.name, True
     if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
-        refuse(item, "'*' is not allowed", "Name the columns: a source's new column must not change the view.")
+        raise refusal(item, "'*' is not allowed", "Name the columns: a source's new column must not change the view.")
     if isinstance(item, exp.Column | exp.Dot):
         return item, item.name if isinstance(item, exp.Column) else item.expression.name, False
-    refuse(item, "a computed column of the view has no name", "Write AS name after it.")
+    raise refusal(item, "a computed column of the view has no name", "Write AS name after it.")
 
 
 def _alias(node: exp.Expr) -> str:
     expect(node, "this")
     name = part(node, "this")
     if type(name) is not exp.Identifier:
-        refuse(node, "a table's alias is one identifier", "Write AS name.")
+        raise refusal(node, "a table's alias is one identifier", "Write AS name.")
     return name.name
 
 
@@ -398,7 +406,9 @@ def _join_kind(join: exp.Expr) -> str:
     side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
     word = f"{side} {'' if kind in ('INNER', 'OUTER') else kind}".strip()
     if word not in _JOINS:
-        refuse(join, f"{word} JOIN is not allowed", "Use INNER, LEFT, RIGHT, FULL, CROSS, LEFT SEMI or LEFT ANTI.")
+        raise refusal(
+            join, f"{word} JOIN is not allowed", "Use INNER, LEFT, RIGHT, FULL, CROSS, LEFT SEMI or LEFT ANTI."
+        )
     return "" if word == "INNER" else word
 
 

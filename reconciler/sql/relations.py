@@ -1,4 +1,4 @@
-"""What stands in FROM, and what names mean there; when schemas are not at hand, columns are taken as they are written."""
+"""What stands in FROM, and what names mean there; without schemas at hand, columns are taken as written."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from sqlglot import exp
 from reconciler.model.suggestions import did_you_mean
 from reconciler.model.table import TableIdent
 from reconciler.model.types import StructType, Type
+from reconciler.sql.functions import words
 from reconciler.sql.literals import quote_name
+from reconciler.sql.nodes import Input, Written
 from reconciler.sql.parsing import offset_of
 from reconciler.sql.refusals import RefusedSql
-from reconciler.sql.scalar import Input, Written
 
 _NAME = re.compile(r"\w[\w-]*")
 # `format`.`path` reads files; LakeTable's own namespaces are never called so
 _FILE_FORMATS = frozenset(
-    """avro binaryfile csv delta hudi iceberg image jdbc json kafka lance libsvm noop orc paimon parquet protobuf rate
-    socket text xml hive""".split()
+    words("""avro binaryfile csv delta hive hudi iceberg image jdbc json kafka lance libsvm noop orc paimon parquet
+    protobuf rate socket text xml""")
 )
 _VERSIONED = ("branch_", "tag_", "snapshot_id_", "at_timestamp_")
 

@@ -1,6 +1,6 @@
 """How a materialized view may be refreshed from the changes of its sources, decided from its query alone.
 
-The engine still chooses: a changelog that cannot be read, deletes, or two changed sources lead it to a full refresh too.
+The engine still chooses: an unreadable changelog, deletes, or two changed sources lead it to a full refresh too.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FullOnly(msgspec.Struct, frozen=True, kw_only=True, tag="full"):
 
 
 Shape = Projection | Aggregation | FullOnly
-"""`drivers` are the sources of which one may have changed; `joins` all that must be as they were but the changed one."""
+"""`drivers`: the sources of which one may have changed; `joins`: all sources, the others of which must not have."""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,10 +108,8 @@ def classify(facts: Facts) -> Shape:
 
 def _drivers(relations: Sequence[Joined]) -> tuple[tuple[TableIdent, ...], tuple[TableIdent, ...], str | None]:
     tables = [relation.table for relation in relations if relation.table is not None]
-    if not tables:
-        return (), (), "it reads no table"
     if len(tables) < len(relations):
-        return (), (), "it reads a subquery or a WITH clause"
+        return (), (), "it reads a subquery"
     if len(set(tables)) < len(tables):
         return (), (), "it joins a table with itself"
     kinds = {relation.join for relation in relations[1:]}

@@ -30,11 +30,12 @@ class Cost:
 
 
 def run(command: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, expect: int = 0) -> Cost:
-    """Run a command; its children's CPU counts too. Raises RuntimeError when it does not exit as expected."""
-    with tempfile.TemporaryFile() as output:
+    """Run a command with nothing cached, unless `env` names a cache; raise RuntimeError unless it exits as expected."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory() as empty:
+        variables = environment({"XDG_CACHE_HOME": empty, **(env or {})})
         began = time.perf_counter()
         process = subprocess.Popen(
-            command, cwd=cwd, env=environment(env), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            command, cwd=cwd, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
         )
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - began

@@ -49,10 +49,7 @@ def plan(folder: Path, uri: str, cache: str | None = None) -> Cost:
     """Plan against the catalog at `uri`, with this cache folder or with an empty one."""
     env = {"PYICEBERG_CATALOG__LAKE__URI": uri, "PYICEBERG_CATALOG__LAKE__TYPE": "rest"}
     command = [LAKETABLE, "plan", "-f", "tables", "--detailed-exitcode", "--include-upkeep"]
-    if cache is not None:
-        return run(command, cwd=folder, env={**env, "XDG_CACHE_HOME": cache})
-    with tempfile.TemporaryDirectory() as empty:
-        return run(command, cwd=folder, env={**env, "XDG_CACHE_HOME": empty})
+    return run(command, cwd=folder, env=env if cache is None else {**env, "XDG_CACHE_HOME": cache})
 
 
 def _extrapolate(start: Cost, some: Cost, count: int) -> Cost:

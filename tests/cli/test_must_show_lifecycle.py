@@ -51,6 +51,8 @@ def test_the_quickstart_is_planned_applied_and_then_there_is_nothing_to_do(lab: 
     assert not (lab.folder / ".laketable").exists(), "a plan leaves no catalog behind"
     assert lab.run("apply", "-f", "tables", "--auto-approve").code == 0
     assert lab.run("plan", "-f", "tables", "--detailed-exitcode").code == 0
+    again = lab.ok("apply", "-f", "tables", "--auto-approve")
+    assert again.out.strip() == "No changes. 2 tables, as the manifests say."
     assert [ident[-1] for ident in sorted(lab.catalog().list_tables("sales"))] == ["customers", "orders"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from reconciler.catalogs.iceberg import IcebergCatalog
@@ -112,6 +113,36 @@ def test_a_null_written_while_required_was_proven_is_refused(planned: Lab, racin
     result = planned.run("apply", "-f", "orders.yaml", "--auto-approve")
     assert result.code == 4
     assert not planned.table().schema().find_field("id").required
+
+
+def test_rows_that_keep_the_promise_are_proven_again(planned: Lab, racing: Racing) -> None:
+    planned.manifest(["name: id, type: long, required: true"])
+    left = [add_row, add_row]
+    racing.against(lambda lab: left.pop()(lab) if left else None)
+    planned.ok("apply", "-f", "orders.yaml", "--auto-approve")
+    assert planned.table().schema().find_field("id").required
+    assert planned.rows() == [{"id": 7}] * 3
+
+
+def test_a_null_of_a_writer_under_way_makes_the_column_optional_again(
+    planned: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned.manifest(["name: id, type: long, required: true"])
+    under_way = planned.table()
+    apply = IcebergCatalog.apply
+    late = iter([lambda: under_way.append(pa.table({"id": pa.array([None], pa.int64())}))])
+
+    def then_append(catalog: IcebergCatalog, *args: Any, **more: Any) -> Any:
+        outcome = apply(catalog, *args, **more)
+        next(late, lambda: None)()
+        return outcome
+
+    monkeypatch.setattr(IcebergCatalog, "apply", then_append)
+    result = planned.run("apply", "-f", "orders.yaml", "--auto-approve")
+    assert result.code == 4
+    assert "optional again" in result.err
+    assert not planned.table().schema().find_field("id").required
+    assert sorted(planned.rows(), key=str) == [{"id": 7}, {"id": None}], "their row is kept"
 
 
 def test_a_table_created_inside_the_commit_is_refused(planned: Lab, racing: Racing) -> None:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 
 from reconciler.engines.java import cache_dir, find_java
 from reconciler.errors import EnvironmentProblem
@@ -22,6 +28,16 @@ def fake_java(folder: Path, version: str) -> Path:
     )
     launcher.chmod(0o755)
     return folder
+
+
+def self_made_authority() -> bytes:
+    """Make a certificate that no Java ships."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "A company's proxy")])
+    until = datetime.now(UTC) + timedelta(days=1)
+    certificate = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    certificate = certificate.serial_number(1).not_valid_before(datetime.now(UTC)).not_valid_after(until)
+    return certificate.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
 @pytest.fixture
@@ -87,6 +103,15 @@ def test_spark_runs_on_the_java_from_pypi(tmp_path: Path) -> None:
     script = (
         "from reconciler.engines.session import spark_session\n"
         "spark = spark_session([], short=True)\n"
+        "load = spark._jvm.java.security.KeyStore.getInstance\n"
+        "property = spark._jvm.java.lang.System.getProperty\n"
+        "store = load(property('javax.net.ssl.trustStoreType'))\n"
+        "file = spark._jvm.java.io.FileInputStream(property('javax.net.ssl.trustStore'))\n"
+        "password = property('javax.net.ssl.trustStorePassword')\n"
+        "characters = spark.sparkContext._gateway.new_array(spark._jvm.char, len(password))\n"
+        "for n, character in enumerate(password): characters[n] = character\n"
+        "store.load(file, characters)\n"
+        "print(store.size(), store.isCertificateEntry('ca-0'))\n"
         "print(spark._jvm.java.lang.System.getProperty('java.version'), spark.sql('SELECT 40 + 2').first()[0])\n"
     )
     # Without any Java in sight: bash and the like live beside java on the PATH, hence links to what Spark needs.
@@ -96,9 +121,12 @@ def test_spark_runs_on_the_java_from_pypi(tmp_path: Path) -> None:
         found = next((Path(d) / tool for d in os.environ["PATH"].split(":") if (Path(d) / tool).exists()), None)
         if found is not None:
             (tools / tool).symlink_to(found)
-    environ = {k: v for k, v in os.environ.items() if k != "JAVA_HOME"} | {"PATH": str(tools)}
+    authority = tmp_path / "authority.pem"
+    authority.write_bytes(self_made_authority())
+    environ = {k: v for k, v in os.environ.items() if k != "JAVA_HOME"}
+    environ |= {"PATH": str(tools), "SSL_CERT_FILE": str(authority)}
     done = subprocess.run(
         [sys.executable, "-c", script], env=environ, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["21.0.8", "42"]
+    assert done.stdout.split() == ["1", "True", "21.0.8", "42"], "it trusts the machine's one authority, and runs"

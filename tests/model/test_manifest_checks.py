@@ -109,6 +109,8 @@ SHAPES = [
     ('default: "0.00"', "default: §[1]", "spec.columns[2].default: expected one value, found a list."),
     ("identifierFields: [order_id]", "identifierFields: §order_id", "spec.identifierFields: expected a list,"),
     ("retain: 365d", "retain: §1y", "spec.tags[0].retain: '1y' is not a duration. Write 30d, 12h, 15m or 1h30m."),
+    ("retain: 365d", 'retain: §"365d\\n"', "spec.tags[0].retain: 'retain' ends with a newline."),
+    ("mode: Apply,", "§'[key]': Apply,", "spec.reconcile[\"[key]\"]: unknown key '[key]'. Known keys: mode, interval,"),
     ("code: LK104", "code: §LK1", "spec.suppress[0].code: 'LK1' is not a finding's code."),
     (
         "sha256:00",

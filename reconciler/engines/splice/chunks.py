@@ -141,7 +141,8 @@ class _Scratch(io.RawIOBase):
 
     def drain(self) -> None:
         """Pass on what was written."""
-        self._file.write(bytes(self._kept[len(MAGIC) :] if self.drained == 0 else self._kept))
+        with memoryview(self._kept) as view:
+            self._file.write(view if self.drained else view[len(MAGIC) :])
         self.drained += len(self._kept)
         self._kept.clear()
 

@@ -24,7 +24,7 @@ _NO_RANGE = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EP
 class Writable(Protocol):
     """The rest of the new file."""
 
-    def write(self, data: bytes, /) -> int | None:
+    def write(self, data: bytes | memoryview, /) -> int | None:
         """Append bytes."""
         ...
 

@@ -121,7 +121,7 @@ def column_faults(spec: LakeTableSpec, columns: Columns, faults: list[Fault]) ->
                 _check_nested_names(type_, (column.name,), (*_COLUMNS, index, "type"), faults)
             if version is not None:
                 _check_version(type_, version, (*_COLUMNS, index, "type"), faults)
-            if column.default is not msgspec.UNSET:
+            if column.states("default"):
                 _check_default(type_, column.default, version, (*_COLUMNS, index, "default"), faults)
         if column.computed is not None:
             _check_computed(column, (*_COLUMNS, index), faults)
@@ -188,7 +188,7 @@ def _check_default(
 
 
 def _check_computed(column: Column, place: DocumentPath, faults: list[Fault]) -> None:
-    if column.default is not msgspec.UNSET:
+    if column.states("default"):
         message = "a computed column takes no default"
         faults.append(Fault((*place, "default"), message, "Put coalesce(…) into its expression.", at_key=True))
     if column.type_change is not None:
@@ -272,7 +272,7 @@ def _check_nested_entry(spec: LakeTableSpec, columns: Columns, index: int, found
     if entry.doc is not None and found.doc is not None:
         message = "the doc is said twice: the type string has a comment too"
         faults.append(Fault((*place, "doc"), message, "Remove one of them.", at_key=True))
-    if entry.default is not msgspec.UNSET and found.type is not None:
+    if entry.states("default") and found.type is not None:
         _check_default(found.type, entry.default, spec.format_version, (*place, "default"), faults)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import msgspec
-from msgspec import Meta
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
 from reconciler.model.quantities import DURATION_PATTERN, SIZE_PATTERN
 
@@ -24,32 +24,47 @@ ZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9_+/-]*$"
 MEMORY_PATTERN = r"^[1-9][0-9]*(Mi|Gi|m|g)$"
 CONNECT_PATTERN = r"^sc://[^ ]+$"
 
-Duration = Annotated[str, Meta(pattern=DURATION_PATTERN, max_length=32)]
-Size = Annotated[str, Meta(pattern=SIZE_PATTERN, max_length=32)]
-Label = Annotated[str, Meta(pattern=LABEL_PATTERN)]
-Code = Annotated[str, Meta(pattern=CODE_PATTERN)]
-Text = Annotated[str, Meta(min_length=1, max_length=1024)]
-Name = Annotated[str, Meta(min_length=1, max_length=255)]
+Duration = Annotated[str, Field(pattern=DURATION_PATTERN, max_length=32)]
+Size = Annotated[str, Field(pattern=SIZE_PATTERN, max_length=32)]
+Label = Annotated[str, Field(pattern=LABEL_PATTERN)]
+Code = Annotated[str, Field(pattern=CODE_PATTERN)]
+Text = Annotated[str, Field(min_length=1, max_length=1024)]
+Name = Annotated[str, Field(min_length=1, max_length=255)]
 FormatName = Literal["iceberg", "lance", "delta", "paimon"]
 ClassName = Literal["metadata-only", "audit", "rewrite", "destructive"]
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
-    """Strict: no unknown keys, no conversions, camelCase on the outside, immutable."""
+class Model(BaseModel):
+    """Strict: no unknown keys, no conversions, camelCase on the outside, immutable; errors repeat no value."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=to_camel,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        hide_input_in_errors=True,
+        defer_build=True,
+    )
+
+    def states(self, name: str) -> bool:
+        """Say whether a field is written down, be it as null."""
+        return name in self.model_fields_set
 
 
-class Metadata(Model, frozen=True, kw_only=True):
+class Metadata(Model):
     """A resource's identity; what the API server adds is dropped before it gets here."""
 
-    name: Annotated[Label, Meta(description="The resource's name: lower-case letters, digits and '-', at most 63.")]
-    namespace: Annotated[Label, Meta(description="The Kubernetes namespace.")] = DEFAULT_NAMESPACE
-    uid: Annotated[str | None, Meta(description="Set by Kubernetes.")] = None
-    labels: Annotated[dict[str, str] | None, Meta(description="Labels for people and selectors.")] = None
-    annotations: Annotated[dict[str, str] | None, Meta(description="Annotations.")] = None
+    name: Annotated[Label, Field(description="The resource's name: lower-case letters, digits and '-', at most 63.")]
+    namespace: Annotated[Label, Field(description="The Kubernetes namespace.")] = DEFAULT_NAMESPACE
+    uid: Annotated[str | None, Field(description="Set by Kubernetes.")] = None
+    labels: Annotated[dict[str, str] | None, Field(description="Labels for people and selectors.")] = None
+    annotations: Annotated[dict[str, str] | None, Field(description="Annotations.")] = None
 
 
-class Reference(Model, frozen=True, kw_only=True):
+class Reference(Model):
     """Another resource of a known kind."""
 
-    name: Annotated[Label, Meta(description="The resource's name.")]
-    namespace: Annotated[Label | None, Meta(description="Its namespace; by default this resource's own.")] = None
+    name: Annotated[Label, Field(description="The resource's name.")]
+    namespace: Annotated[Label | None, Field(description="Its namespace; by default this resource's own.")] = None

@@ -1,18 +1,16 @@
-"""Say everything that is wrong with a document's shape.
-
-msgspec refuses at the first fault, in a fraction of a millisecond; only then this walks the same models again and
-collects all of them in our words.
-"""
+"""Say what is wrong with a document's shape: pydantic's errors, with their places, in our words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 
-from msgspec import inspect as shapes
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from reconciler.model.faults import DocumentPath, Fault
 from reconciler.model.manifest import common
+from reconciler.model.manifest.schema import Schema, child, parts, resolved_schema
 from reconciler.model.quantities import DURATION_PATTERN, SIZE_PATTERN
 from reconciler.model.suggestions import did_you_mean
 from reconciler.model.yaml import Data
@@ -33,137 +31,107 @@ _PATTERN_WORDS = {
     common.CONNECT_PATTERN: ("is not a Spark Connect URL", "Write sc://host:15002."),
     common.ZONE_PATTERN: ("is not a time zone", "Write an IANA name such as Europe/Prague."),
 }
+_EXPECTED = {
+    "model_type": "a mapping",
+    "dict_type": "a mapping",
+    "list_type": "a list",
+    "string_type": "text",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "one_value": "one value",
+}
 
 
-def shape_faults(data: Data, model: type) -> list[Fault]:
-    """Return every fault of `data` against a manifest model."""
-    faults: list[Fault] = []
-    _check(shapes.type_info(model), data, (), faults)
-    return faults
+def shape_faults(error: ValidationError, data: Data, model: type[common.Model]) -> list[Fault]:
+    """Return the faults that pydantic found in `data`, in the order of the document's keys at each place."""
+    schema = resolved_schema(model)
+    faults = [_fault(detail, data, schema) for detail in error.errors(include_url=False)]
+    return sorted(faults, key=lambda fault: not fault.at_key)
 
 
-def _check(type_: shapes.Type, data: Data, path: DocumentPath, faults: list[Fault]) -> None:
-    if isinstance(type_, shapes.Metadata):
-        type_ = type_.type
-    if isinstance(type_, shapes.UnionType):
-        _check_union(type_, data, path, faults)
-        return
-    for shape, check in _CHECKS:
-        if isinstance(type_, shape):
-            check(type_, data, path, faults)
-            return
+def _fault(detail: ErrorDetails, data: Data, schema: Schema) -> Fault:
+    kind, found, context = detail["type"], detail["input"], detail.get("ctx", {})
+    path = detail["loc"]
+    if kind == "string_pattern_mismatch" and path[-2:] == (found, "[key]"):
+        path = path[:-1]
+    if kind == "extra_forbidden":
+        key, known = str(path[-1]), parts(_at(schema, path[:-1]), "properties")
+        hint = did_you_mean(key, known) or f"Known keys: {', '.join(known)}."
+        return Fault(path, f"unknown key '{_short(key)}'", hint, at_key=True)
+    if kind == "missing":
+        return Fault(path, f"'{path[-1]}' is missing", str(_at(schema, path).get("description", "")))
+    if kind == "literal_error":
+        return _not_among(path, found, sorted(re.findall(r"'([^']*)'", str(context["expected"]))))
+    if kind in _EXPECTED:
+        hint = _hint(kind, found, _at(schema, path))
+        return Fault(path, f"expected {_EXPECTED[kind]}, found {_found(found)}", hint)
+    if isinstance(found, str):
+        pattern = context.get("pattern", _at(schema, path).get("pattern", ""))
+        return Fault(path, *_text_words(path, found, str(pattern), context))
+    return Fault(path, *_size_words(found, kind, context))
 
 
-def _check_union(type_: shapes.UnionType, data: Data, path: DocumentPath, faults: list[Fault]) -> None:
-    options = [option for option in type_.types if not isinstance(option, shapes.NoneType)]
-    if len(options) == 1:
-        if data is not None:
-            _check(options[0], data, path, faults)
-    elif isinstance(data, list | dict):
-        faults.append(Fault(path, f"expected one value, found {_found(data)}"))
+def _at(schema: Schema, path: DocumentPath) -> Schema:
+    for segment in path:
+        schema = child(schema, segment)
+    return schema
 
 
-def _check_struct(type_: shapes.Type, data: Data, path: DocumentPath, faults: list[Fault]) -> None:
-    if not isinstance(type_, shapes.StructType):
-        return
-    if not isinstance(data, dict):
-        faults.append(Fault(path, f"expected a mapping, found {_found(data)}", _mapping_hint(type_)))
-        return
-    known = {field.encode_name: field for field in type_.fields}
-    for key in data:
-        if key not in known:
-            hint = did_you_mean(key, known) or f"Known keys: {', '.join(known)}."
-            faults.append(Fault((*path, key), f"unknown key '{_short(key)}'", hint, at_key=True))
-    for key, field in known.items():
-        if key in data:
-            _check(field.type, data[key], (*path, key), faults)
-        elif field.required:
-            faults.append(Fault((*path, key), f"'{key}' is missing", _description(field.type)))
+def _hint(kind: str, found: Data, schema: Schema) -> str:
+    match kind:
+        case "model_type" | "dict_type":
+            required = schema.get("required")
+            pairs = ", ".join(f"{name}: ..." for name in required) if isinstance(required, list) else ""
+            return f"Write {{{pairs}}}." if pairs else "Write key: value lines."
+        case "list_type":
+            return "Start each item with '- '."
+        case "string_type":
+            return f'Write "{_plain(found)}" in quotes.' if isinstance(found, int | float) else ""
+        case "int_type":
+            return "Write it without quotes." if isinstance(found, str) and found.isdecimal() else ""
+        case "bool_type":
+            return "Write true or false."
+        case _:
+            return ""
 
 
-def _check_list(type_: shapes.Type, data: Data, path: DocumentPath, faults: list[Fault]) -> None:
-    if not isinstance(type_, shapes.ListType):
-        return
-    if not isinstance(data, list):
-        faults.append(Fault(path, f"expected a list, found {_found(data)}", "Start each item with '- '."))
-        return
-    if type_.min_length is not None and len(data) < type_.min_length:
-        faults.append(Fault(path, "the list is empty", "Leave the key out, or add an item."))
-    if type_.max_length is not None and len(data) > type_.max_length:
-        faults.append(Fault(path, f"the list has {len(data):,} items; at most {type_.max_length:,} are allowed"))
-        return
-    for index, item in enumerate(data):
-        _check(type_.item_type, item, (*path, index), faults)
-
-
-def _check_dict(type_: shapes.Type, data: Data, path: DocumentPath, faults: list[Fault]) -> None:
-    if not isinstance(type_, shapes.DictType):
-        return
-    if not isinstance(data, dict):
-        faults.append(Fault(path, f"expected a mapping, found {_found(data)}", "Write key: value lines."))
-        return
-    if type_.max_length is not None and len(data) > type_.max_length:
-        faults.append(Fault(path, f"the mapping has {len(data):,} keys; at most {type_.max_length:,} are allowed"))
-    for key, value in data.items():
-        _check(type_.key_type, key, (*path, key), faults)
-        _check(type_.value_type, value, (*path, key), faults)
-
-
-def _check_text(type_: shapes.Type, data: Data, path: DocumentPath, faults: list[Fault]) -> None:
-    if not isinstance(type_, shapes.StrType):
-        return
-    if not isinstance(data, str):
-        hint = f'Write "{_plain(data)}" in quotes.' if isinstance(data, int | float) else ""
-        faults.append(Fault(path, f"expected text, found {_found(data)}", hint))
-    elif type_.pattern is not None and not re.search(type_.pattern, data):
-        words, hint = _PATTERN_WORDS.get(type_.pattern, (f"does not match {type_.pattern}", ""))
-        faults.append(Fault(path, f"'{_short(data)}' {words}", hint))
-    elif type_.min_length is not None and len(data) < type_.min_length:
-        faults.append(Fault(path, "the text is empty" if not data else f"'{data}' is too short"))
-    elif type_.max_length is not None and len(data) > type_.max_length:
-        message = f"the text has {len(data):,} characters; at most {type_.max_length:,} are allowed"
-        faults.append(Fault(path, message))
-
-
-def _check_int(type_: shapes.Type, data: Data, path: DocumentPath, faults: list[Fault]) -> None:
-    if not isinstance(type_, shapes.IntType):
-        return
-    if not isinstance(data, int) or isinstance(data, bool):
-        hint = "Write it without quotes." if isinstance(data, str) and data.isdecimal() else ""
-        faults.append(Fault(path, f"expected a whole number, found {_found(data)}", hint))
-    elif type_.ge is not None and data < type_.ge:
-        faults.append(Fault(path, f"{data} is too small; the least is {type_.ge}"))
-    elif type_.le is not None and data > type_.le:
-        faults.append(Fault(path, f"{data} is too big; the most is {type_.le}"))
-
-
-def _check_bool(_type: shapes.Type, data: Data, path: DocumentPath, faults: list[Fault]) -> None:
-    if not isinstance(data, bool):
-        faults.append(Fault(path, f"expected true or false, found {_found(data)}", "Write true or false."))
-
-
-def _check_literal(type_: shapes.Type, data: Data, path: DocumentPath, faults: list[Fault]) -> None:
-    if not isinstance(type_, shapes.LiteralType) or data in type_.values:
-        return
-    values = [str(value) for value in type_.values]
-    near = did_you_mean(data, values) if isinstance(data, str) else ""
+def _not_among(path: DocumentPath, found: Data, values: list[str]) -> Fault:
+    near = did_you_mean(found, values) if isinstance(found, str) else ""
     if near and len(values) > 8:
-        faults.append(Fault(path, f"{_found(data)} is not known here", near))
-        return
+        return Fault(path, f"{_found(found)} is not known here", near)
     one_of = values[0] if len(values) == 1 else f"one of {', '.join(values)}"
-    faults.append(Fault(path, f"expected {one_of}, found {_found(data)}", near))
+    return Fault(path, f"expected {one_of}, found {_found(found)}", near)
 
 
-_Check = Callable[[shapes.Type, Data, DocumentPath, list[Fault]], None]
-_CHECKS: tuple[tuple[type, _Check], ...] = (
-    (shapes.StructType, _check_struct),
-    (shapes.ListType, _check_list),
-    (shapes.DictType, _check_dict),
-    (shapes.StrType, _check_text),
-    (shapes.IntType, _check_int),
-    (shapes.BoolType, _check_bool),
-    (shapes.LiteralType, _check_literal),
-)
+def _text_words(path: DocumentPath, text: str, pattern: str, context: Mapping[str, object]) -> tuple[str, str]:
+    if not re.search(pattern, text):
+        words, hint = _PATTERN_WORDS.get(pattern, (f"does not match {pattern}", ""))
+        return f"'{_short(text)}' {words}", hint
+    if "max_length" in context:
+        return f"the text has {len(text):,} characters; at most {context['max_length']:,} are allowed", ""
+    if "min_length" in context:
+        return "the text is empty" if not text else f"'{text}' is too short", ""
+    if text.endswith("\n"):
+        # re's `$` also matches before it; pydantic's does not
+        subject = f"'{path[-1]}'" if isinstance(path[-1], str) else "the text"
+        return f"{subject} ends with a newline", ""
+    return "the text holds half a character", "Save the file as UTF-8."
+
+
+def _size_words(found: Data, kind: str, context: Mapping[str, object]) -> tuple[str, str]:
+    match kind, found:
+        case "too_short", _:
+            return "the list is empty", "Leave the key out, or add an item."
+        case "too_long", list():
+            return f"the list has {len(found):,} items; at most {context['max_length']:,} are allowed", ""
+        case "too_long", dict():
+            return f"the mapping has {len(found):,} keys; at most {context['max_length']:,} are allowed", ""
+        case "greater_than_equal", _:
+            return f"{found} is too small; the least is {context['ge']}", ""
+        case "less_than_equal", _:
+            return f"{found} is too big; the most is {context['le']}", ""
+        case _:
+            return f"{_found(found)} does not belong here", ""
 
 
 def _found(data: Data) -> str:
@@ -189,12 +157,3 @@ def _plain(data: Data) -> str:
 def _short(text: str) -> str:
     clean = "".join(c if c.isprintable() else "?" for c in text[:61])
     return clean if len(text) <= 60 else f"{clean[:57]}..."
-
-
-def _mapping_hint(type_: shapes.StructType) -> str:
-    required = [field.encode_name for field in type_.fields if field.required]
-    return f"Write {{{', '.join(f'{name}: ...' for name in required)}}}." if required else "Write key: value lines."
-
-
-def _description(type_: shapes.Type) -> str:
-    return str((type_.extra_json_schema or {}).get("description", "")) if isinstance(type_, shapes.Metadata) else ""

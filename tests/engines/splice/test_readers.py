@@ -27,7 +27,7 @@ def test_duckdb_reads_it_as_it_reads_the_rewrite(tmp_path: Path, kind: str, page
     source = write(tmp_path / "a.parquet", old_table(), 300, **written)
     done = add(source, [column(kind)], groups(values(kind), 300))
     plain = rewritten(source, [column(kind)], values(kind), 300, **written)
-    mine, its = (duckdb.sql(f"SELECT * FROM '{path}' ORDER BY id").to_arrow_table() for path in (done.path, plain))
+    mine, its = (relation(f"SELECT * FROM '{path}' ORDER BY id").to_arrow_table() for path in (done.path, plain))
     assert mine.equals(its)
     assert mine["new"].null_count == values(kind)["new"].null_count
     assert mine.num_rows == ROWS
@@ -36,8 +36,8 @@ def test_duckdb_reads_it_as_it_reads_the_rewrite(tmp_path: Path, kind: str, page
 def test_duckdb_prunes_by_the_new_statistics(tmp_path: Path) -> None:
     source = write(tmp_path / "a.parquet", old_table(), 100, write_page_index=True)
     done = add(source, [column("long")], groups(values("long", nulls=False), 100))
-    assert duckdb.sql(f"SELECT id FROM '{done.path}' WHERE new = {250 * 2**40}").fetchall() == [(750,)]
-    assert duckdb.sql(f"SELECT count(*) FROM '{done.path}' WHERE new < 0 AND place.floor >= 100").fetchall() == [
+    assert relation(f"SELECT id FROM '{done.path}' WHERE new = {250 * 2**40}").fetchall() == [(750,)]
+    assert relation(f"SELECT count(*) FROM '{done.path}' WHERE new < 0 AND place.floor >= 100").fetchall() == [
         (400 - 31,)
     ]
 
@@ -57,7 +57,7 @@ def test_a_file_of_duckdb_with_bloom_filters(tmp_path: Path, bloom: bool) -> Non
     assert pq.read_table(done.path)["new"].equals(new["new"])
     probe = "SELECT file_name IS NOT NULL, bloom_filter_excludes FROM parquet_bloom_probe('{}', 'n', 1001)"
     for path in (source, done.path):
-        assert duckdb.sql(probe.format(path)).fetchall() == [(True, bloom)] * len(counts)
+        assert relation(probe.format(path)).fetchall() == [(True, bloom)] * len(counts)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in VALUES if kind != "timestamp-ns"])
@@ -79,6 +79,12 @@ def test_pyiceberg_reads_it_in_its_table(tmp_path: Path, kind: str) -> None:
     if kind in {"long", "string", "decimal-small", "timestamptz"}:  # it filters by few types
         scan = catalog.load_table("n.t").scan(row_filter="new is null and id < 500", selected_fields=("id", "new"))
         assert scan.to_arrow().num_rows == values(kind, 500)["new"].null_count
+
+
+def relation(query: str) -> duckdb.DuckDBPyRelation:
+    found = duckdb.sql(query)
+    assert found is not None
+    return found
 
 
 def _cut(table: pa.Table, counts: list[int]) -> list[pa.Table]:

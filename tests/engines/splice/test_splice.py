@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,7 +49,7 @@ def test_every_type(tmp_path: Path, kind: str, nulls: bool) -> None:
 def test_codecs_pages_dictionaries_and_page_indexes(
     tmp_path: Path, codec: str, page: str, dictionary: bool, index: bool
 ) -> None:
-    written = {
+    written: dict[str, Any] = {
         "compression": codec,
         "data_page_version": page,
         "use_dictionary": dictionary,
@@ -65,7 +66,7 @@ def test_codecs_pages_dictionaries_and_page_indexes(
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("index", [True, False])
 def test_without_settings_the_files_own_are_kept(tmp_path: Path, codec: str, index: bool) -> None:
-    written = {"compression": codec, "write_page_index": index}
+    written: dict[str, Any] = {"compression": codec, "write_page_index": index}
     source = write(tmp_path / "a.parquet", old_table(), **written)
     done = add(source, [column("long")], [values("long")])
     assert_equal(Path(done.path), rewritten(source, [column("long")], values("long"), ROWS, **written))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
 
 from reconciler.engines.splice.splice import inspect, splice
 from reconciler.engines.splice.storage import new_file
@@ -128,10 +128,15 @@ def test_a_source_that_is_shorter_than_its_footer_said(tmp_path: Path, memory: p
 
 
 def test_the_file_and_its_folder_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[str] = []
+    synced: list[int] = []
     real = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), real(fd))[1])
+
+    def recorded(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", recorded)
     source = write(tmp_path / "a.parquet", old_table())
     done = add(source, [column("int")], [values("int")])
-    assert synced == [done.path, str(tmp_path)]
+    assert synced == [Path(done.path).stat().st_ino, tmp_path.stat().st_ino]
     assert pq.read_table(done.path).num_columns == 8

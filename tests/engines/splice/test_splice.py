@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from reconciler.engines.splice.chunks import Settings
-from reconciler.engines.splice.footer import FileMetaData, RowGroup
+from reconciler.engines.splice.compact import Struct, decode
+from reconciler.engines.splice.footer import ColumnChunk, ColumnMetaData, FileMetaData, OffsetIndex, RowGroup
 from reconciler.engines.splice.splice import inspect
 from reconciler.errors import InvalidInput
 from reconciler.model.types import Field
@@ -70,6 +71,36 @@ def test_without_settings_the_files_own_are_kept(tmp_path: Path, codec: str, ind
     source = write(tmp_path / "a.parquet", old_table(), **written)
     done = add(source, [column("long")], [values("long")])
     assert_equal(Path(done.path), rewritten(source, [column("long")], values("long"), ROWS, **written))
+
+
+def page_indexes(path: str, group: int) -> tuple[Struct, Struct, Struct]:
+    """Return the last column's metadata, offset index and column index, read at the offsets the footer gives."""
+    chunk = inspect(path).meta.structs(FileMetaData.ROW_GROUPS)[group].structs(RowGroup.COLUMNS)[-1]
+    data, found = Path(path).read_bytes(), []
+    for start, length in ((4, 5), (6, 7)):  # offset index, column index: offset and length
+        at = chunk.integer(start)
+        found.append(decode(data[at : at + chunk.integer(length)]))
+    return chunk.struct(ColumnChunk.META_DATA), found[0], found[1]
+
+
+def test_page_indexes_point_to_the_pages(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.parquet", old_table(4000), 2000, write_page_index=True)
+    how = Settings(codec="zstd", page_index=True, dictionary=False, page_bytes=1000)
+    done = add(source, [column("long")], groups(values("long", 4000), 2000), settings=how)
+    plain = rewritten(
+        source, [column("long")], values("long", 4000), 2000,
+        compression="zstd", use_dictionary=False, data_page_size=1000, write_page_index=True,
+    )  # fmt: skip
+    for group in range(2):
+        meta, offsets, columns = page_indexes(done.path, group)
+        pages = offsets.structs(OffsetIndex.PAGE_LOCATIONS)
+        assert len(pages) > 1
+        at = meta.integer(ColumnMetaData.DATA_PAGE_OFFSET)
+        for page in pages:
+            assert page.integer(OffsetIndex.LOCATION_OFFSET) == at
+            at += page.integer(2)  # compressed_page_size
+        _, _, its = page_indexes(str(plain), group)
+        assert columns == its
 
 
 def test_the_old_bytes_are_unchanged_up_to_the_footer(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def run_job(proposal: Proposal, wanted: Sequence[Operation], engine: Callable[[]
         for operation in wanted:
             _run(proposal, operation, engine, tell)
     except LakeError as error:
-        tell(failure(proposal.table, error))
+        tell(failure(proposal.table, error, proposal.source))
 
 
 def _run(proposal: Proposal, wanted: Operation, engine: Callable[[], Engine], tell: Tell) -> None:

@@ -12,7 +12,7 @@ from reconciler.cli.apply import JsonShow, TextShow
 from reconciler.cli.project import load_tables
 from reconciler.cli.workspace import Workspace, now_ms, worst
 from reconciler.errors import ExitCode, InvalidInput, LakeError
-from reconciler.pipeline import Approval, Proposal, execute, failure, judged
+from reconciler.pipeline import Approval, Execution, Proposal, execute, failure, judged
 from reconciler.plan.data import fill_plan, unfilled_rows
 from reconciler.plan.events import Event, Failed, Refused, Skipped
 
@@ -44,11 +44,11 @@ def command(names: tuple[str, ...], recursive: bool, tables: tuple[str, ...], ou
     return worst(codes)
 
 
-def _events(proposal: Proposal, execution) -> Iterator[Event]:  # type: ignore[no-untyped-def]
+def _events(proposal: Proposal, execution: Execution) -> Iterator[Event]:
     try:
         filling = _filling(proposal)
     except LakeError as error:
-        yield failure(proposal.table, error)
+        yield failure(proposal.table, error, proposal.source)
         return
     if filling is None:
         yield Skipped(table=proposal.table, message="no row lacks a computed value")

@@ -51,7 +51,8 @@ def _unfilled(proposals: Sequence[Proposal]) -> Iterator[str]:
             continue
         files = p.request.catalog.get_data_files(p.current.spec.ident, head)
         for column, rows in unfilled_rows(p.request.desired, p.current, files).items():
-            yield f"{p.table}.{column}: {plural(rows, 'row')} without a value; 'laketable backfill' fills those that can have one."
+            found = f"{p.table}.{column}: {plural(rows, 'row')} without a value"
+            yield f"{found}; 'laketable backfill' fills those that can have one."
 
 
 def _strangers(workspace: Workspace) -> list[tuple[str, str]]:

@@ -8,19 +8,22 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.cli.console import note, progress
 from reconciler.cli.project import Project, TableDocument, find_catalog
 from reconciler.errors import PRECEDENCE, ExitCode, LakeError
-from reconciler.model.manifest.catalog import Runtime
 from reconciler.model.table import TableIdent
 from reconciler.pipeline import Approval, Execution, Proposal, Request, propose_all
 from reconciler.plan.operations import Plan
 from reconciler.ports import DataRuntime, Engine, MetadataExecutor
 from reconciler.render.report import Report
 from reconciler.render.safe import clean
+
+if TYPE_CHECKING:
+    from reconciler.model.manifest.catalog import Runtime
 
 ACTOR_VARIABLE = "LAKETABLE_ACTOR"
 NOTHING_APPROVED = Approval()

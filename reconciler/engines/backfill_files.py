@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROW_ID = "_row_id"
 LAST_UPDATED = "_last_updated_sequence_number"
-_WHOLE = 2**62  # larger than any file: never split one, never put two into one task
+_WHOLE = 1 << 50  # larger than any file: never split one, never put two into one task (two of them do not overflow)
 CHUNK_BYTES = 1 << 30
 
 

@@ -65,7 +65,9 @@ class SparkEngine:
         if operation.backfill is None:
             raise InvalidInput(f"This engine runs backfills only, not {operation.kind.value}.")
         table = self._table(self._session, self._catalog, ref.table)
-        job = StagedBackfill(self._session, self._catalog, table, operation, ref, self._chunk_bytes, tell)
+        job = StagedBackfill(
+            self._session, self._catalog, table, operation, operation.backfill, ref, self._chunk_bytes, tell
+        )
         job.stage()
         return job
 
@@ -81,13 +83,13 @@ class StagedBackfill:
         catalog: str,
         table: StagingTable,
         operation: Operation,
+        backfill: Backfill,
         ref: StagingRef,
         chunk_bytes: int,
         tell: Tell,
     ) -> None:
-        assert operation.backfill is not None
         self._session, self._catalog, self._table = session, catalog, table
-        self._operation, self._backfill, self._ref = operation, operation.backfill, ref
+        self._operation, self._backfill, self._ref = operation, backfill, ref
         self._chunk_bytes, self._tell = chunk_bytes, tell
         self._schema_id: int | None = None
         self._replayed = True
@@ -174,7 +176,6 @@ class StagedBackfill:
 
     def _write(self, found: Position) -> None:
         """Rewrite, chunk by chunk, the files of the base that no earlier chunk replaced."""
-        assert found.base is not None
         table = self._table.load()
         replaced = {path for path, _ in self._replaced(table, found)}
         tasks = self._candidates(table, found.base)
@@ -277,8 +278,6 @@ class StagedBackfill:
         found = self._find()
         if found.step is not Step.WRITE or not found.chunks:
             return
-        assert found.base is not None
-        assert found.head is not None
         table = self._table.load()
         added = self._of_chunks(table, found, "addedDataFiles")
         self.rows, self.files = files.rows_of(added), len(added)
@@ -321,8 +320,6 @@ class StagedBackfill:
             found = self._position(facts)
             if found.step is not Step.WRITE:
                 return False
-            assert found.base is not None
-            assert found.head is not None
             if found.is_current and found.chunks:
                 builder.setBranchSnapshot(found.head, MAIN)
             elif found.chunks:

@@ -78,12 +78,12 @@ def read_facts(metadata: str) -> TableFacts:
 class Position(msgspec.Struct, frozen=True, kw_only=True):
     """Where an operation stands; `chunks` are its snapshots on the branch, oldest first, `base` what they start from.
 
-    `is_current`: main has not moved since the branch was made.
+    `base` and `head` mean something for WRITE only. `is_current`: main has not moved since the branch was made.
     """
 
     step: Step
-    base: int | None = None
-    head: int | None = None
+    base: int = 0
+    head: int = 0
     chunks: tuple[int, ...] = ()
     is_current: bool = False
 
@@ -97,9 +97,9 @@ def position(facts: TableFacts, operation: str) -> Position:
     on_main = [s.snapshot_id for s in facts.ancestors(facts.head)]
     if any(s.summary.get(OPERATION_STAMP) == operation for s in facts.ancestors(facts.head)):
         return Position(step=Step.RECORD)
-    if not has_branch:
-        return Position(step=Step.CREATE_BRANCH)
     head = facts.head_of(branch)
+    if head is None:
+        return Position(step=Step.CREATE_BRANCH)
     chunks: list[int] = []
     for snapshot in facts.ancestors(head):
         if snapshot.summary.get(OPERATION_STAMP) != operation:

@@ -32,8 +32,7 @@ class LocalRuntime:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
             has_failed = False
             try:
-                assert process.stdout is not None
-                for line in process.stdout:
+                for line in process.stdout or ():
                     event = _decoded(line)
                     if event is not None:
                         has_failed = has_failed or isinstance(event, Failed)

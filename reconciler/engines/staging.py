@@ -27,7 +27,7 @@ _KEPT_SNAPSHOTS = 1_000_000
 _MISSING = "ValidationException"
 
 
-class FilesMoved(Exception):  # noqa: N818 - not a failure: the caller plans again
+class FilesMoved(Exception):
     """Somebody rewrote or deleted from a file that was to be replaced."""
 
 
@@ -60,7 +60,7 @@ class StagingTable(SparkExecutor):
 
     # ------------------------------------------------------------ commit
 
-    def create_branch(self, branch: str, snapshot_id: int, uuid: str, schema_id: int) -> None:
+    def create_branch(self, branch: str, snapshot_id: int, uuid: str, schema_id: int | None) -> None:
         """Make a branch; a no-op when somebody made it meanwhile."""
 
         def build(table: Any, facts: TableFacts, builder: Any) -> bool:

@@ -389,7 +389,8 @@ def _drop_leftovers(current: Observed, wanted: set[str]) -> Iterator[Operation]:
     """Drop the branches of operations that no manifest asks for any more; main never had anything of them."""
     changes = tuple(DropRef(ref=current.spec.refs[name]) for name in _leftovers(current) if name not in wanted)
     if changes:
-        yield _upkeep(f"drop {plural(len(changes), 'branch')} of given-up work", current, changes)
+        branches = "1 branch" if len(changes) == 1 else f"{len(changes)} branches"
+        yield _upkeep(f"drop {branches} of given-up work", current, changes)
 
 
 def _forgotten(desired: Desired, current: Observed, target: TableSpec) -> Iterator[Operation]:

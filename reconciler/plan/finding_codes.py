@@ -347,9 +347,11 @@ _DATA = (
         ERROR,
         why="Filling it would change where rows lie or what they are known by, or would read values that are being "
         "computed in the same pass.",
-        before="columns:\n  - {name: day, type: date, computed: {expression: 'to_date(at)'}}\n"
+        before="columns:\n  - {name: at, type: timestamptz}\n"
+        "  - {name: day, type: date, computed: {expression: 'to_date(at)'}}\n"
         "partitioning: [{column: day, transform: identity}]\n",
-        after="columns:\n  - {name: day, type: date, computed: {expression: 'to_date(at)'}}\n"
+        after="columns:\n  - {name: at, type: timestamptz}\n"
+        "  - {name: day, type: date, computed: {expression: 'to_date(at)'}}\n"
         "partitioning: [{column: at, transform: day}]\n",
         fix="Compute it from plain columns, and keep it out of partitioning, sort order and identifier fields.",
     ),

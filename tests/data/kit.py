@@ -43,7 +43,7 @@ class Shop:
         self._names = itertools.count()
 
     def fresh(self, lake: str = "embedded", *, version: int = 2, files: int = 3, extra: str = "") -> Lake:
-        """Make a table of `files` data files with four rows each: id counts from 0, x = id % 5, NULL for every seventh."""
+        """Make a table of `files` files of four rows: id counts from 0, x = id % 5 and NULL for every seventh."""
         ident = TableIdent(NAMESPACE, f"t{next(self._names)}")
         made = Lake(self.spark, lake, ident, self.lakes[lake])
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {lake}.{NAMESPACE[0]}")

@@ -62,7 +62,8 @@ def test_a_compaction_meanwhile_stays(shop: Shop) -> None:
     table = shop.fresh()
     staged = table.start(table.evolve(table.wants(total=DOUBLED)))
     table.spark.sql(
-        f"CALL {table.catalog_name}.system.rewrite_data_files(table => '{table.ident}', options => map('rewrite-all','true'))"
+        f"CALL {table.catalog_name}.system.rewrite_data_files("
+        f"table => '{table.ident}', options => map('rewrite-all','true'))"
     )
     theirs = table.ancestry()[0]
     staged.commit()

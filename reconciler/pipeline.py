@@ -15,7 +15,15 @@ import msgspec
 from reconciler.dialects import dialect_for
 from reconciler.diff.apply import apply
 from reconciler.diff.bind import bind
-from reconciler.diff.changes import AdoptTable, AlterColumnRequired, Change, RenameTable, SetProperty, UnsetProperty
+from reconciler.diff.changes import (
+    AdoptTable,
+    AlterColumnRequired,
+    Change,
+    DropTable,
+    RenameTable,
+    SetProperty,
+    UnsetProperty,
+)
 from reconciler.diff.diff import diff
 from reconciler.errors import (
     ApprovalRequired,
@@ -305,18 +313,17 @@ def _placed(message: str, source: str) -> str:
 def _carry_out(
     request: Request, current: Observed | None, made: Plan, operations: Sequence[Operation], execution: Execution
 ) -> Iterator[Event]:
-    catalog = request.catalog
     for operation in operations:
-        if operation.kind is OperationKind.DROP_TABLE:
-            uuid = made.base.uuid if made.base else ""
-            catalog.drop_table(made.table, uuid)
-            yield Dropped(table=made.table, uuid=uuid)
-            return
         for change in operation.changes:
-            if isinstance(change, RenameTable):
-                _rename(catalog, change, made.base)
-                yield Renamed(table=change.after, before=change.before)
-    if any(operation.kind is OperationKind.COMMIT for operation in operations):
+            match change:
+                case DropTable(uuid=uuid):
+                    _by_executor(request, current, change, made.base, execution)
+                    yield Dropped(table=made.table, uuid=uuid)
+                    return
+                case RenameTable(before=before, after=after):
+                    _by_executor(request, current, change, made.base, execution)
+                    yield Renamed(table=after, before=before)
+    if any(operation.kind in (OperationKind.COMMIT, OperationKind.RENAME_TABLE) for operation in operations):
         yield _commit_proven(request, current, made, operations, execution)
     if made.guards_snapshot:
         _withdraw_invalidated(request, made, execution)
@@ -367,13 +374,27 @@ def _withdraw_invalidated(request: Request, made: Plan, execution: Execution) ->
         )
 
 
-def _rename(catalog: CatalogProvider, change: RenameTable, base: TableVersion | None) -> None:
-    live = catalog.get_table_spec(change.before).version
-    if base is None or live.uuid != base.uuid:
-        raise CommitConflict(
-            f"{change.before} is not the table that was planned: it was dropped and made anew.", hint="Plan again."
-        )
-    catalog.rename_table(change.before, change.after)
+def _by_executor(
+    request: Request,
+    current: Observed | None,
+    change: RenameTable | DropTable,
+    base: TableVersion | None,
+    execution: Execution,
+) -> None:
+    """Rename or drop the very table that was planned: its uuid is compared first."""
+    executor = _choose_executor(request, current, (change,), execution)
+    table = change.before if isinstance(change, RenameTable) else change.ident
+    if executor is not request.catalog:
+        executor.apply(table, base, (change,))
+    elif isinstance(change, DropTable):
+        request.catalog.drop_table(table, change.uuid)
+    else:
+        live = request.catalog.get_table_spec(table).version
+        if base is None or live.uuid != base.uuid:
+            raise CommitConflict(
+                f"{table} is not the table that was planned: it was dropped and made anew.", hint="Plan again."
+            )
+        request.catalog.rename_table(change.before, change.after)
 
 
 def _commit(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.diff.changes import Change, CreateTable, UpgradeFormat
+from reconciler.diff.changes import Change, CreateTable, DropTable, RenameTable, UpgradeFormat
 from reconciler.model.table import Observed
 from reconciler.plan.operations import Fidelity
 
@@ -53,5 +53,7 @@ def _version_after(change: Change, current: Observed | None) -> int:
             return spec.format_version
         case UpgradeFormat(after=after):
             return after
+        case RenameTable() | DropTable():
+            return 0  # no metadata is written
         case _:
             return current.spec.format_version if current else 0

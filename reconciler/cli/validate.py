@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import click
 
 from reconciler.cli import options
 from reconciler.cli.console import say
-from reconciler.cli.project import TableDocument, load_project
-from reconciler.errors import InvalidInput, ManifestErrors
-from reconciler.plan.data import expression_findings
+from reconciler.cli.project import load_project
 
 
 @click.command("validate")
@@ -22,7 +18,6 @@ def command(names: tuple[str, ...], paths: tuple[str, ...], recursive: bool) -> 
     if not names and not paths:
         raise click.UsageError("name manifests with -f")
     project = load_project([*names, *paths], recursive=recursive, pass_over_foreign=bool(paths))
-    _check_expressions(project.tables)
     counts = {
         "LakeTable": len(project.tables),
         "LakeCatalog": len(project.catalogs),
@@ -30,14 +25,3 @@ def command(names: tuple[str, ...], paths: tuple[str, ...], recursive: bool) -> 
     }
     found = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "no manifest of ours"
     say(f"Valid: {found}.")
-
-
-def _check_expressions(tables: Sequence[TableDocument]) -> None:
-    """Refuse what no expression may hold; it may read the columns that its manifest names."""
-    errors: list[InvalidInput] = []
-    for table in tables:
-        for found in expression_findings(table.desired):
-            place = f"{table.source}:{table.line_of(found.path)}"
-            errors.append(InvalidInput(found.message, where=place, hint=found.hint))
-    if errors:
-        raise ManifestErrors(tuple(errors))

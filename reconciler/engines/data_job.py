@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 ROUNDS = 4
 """How often work starts over because others rewrote or deleted what was being filled."""
 
-_SETTINGS = {"spark.sql.ansi.enabled": "true", "spark.sql.caseSensitive": "true", "spark.sql.session.timeZone": "UTC"}
+_SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",  # only counts and lists of files are ever shuffled
+}
 Tell = Callable[[Event], None]
 
 

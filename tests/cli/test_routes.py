@@ -85,6 +85,19 @@ def test_and_auto_goes_there_by_itself(lab: Lab) -> None:
     assert "Starting Spark" not in second.err, "no JVM where none is needed"
 
 
+@pytest.mark.spark
+def test_a_rename_goes_through_spark_when_told(lab: Lab) -> None:
+    lab.apply([ID])
+    lab.append([{"id": 1}])
+    path = lab.manifest([ID, NOTE], "identifier: sales.purchases", "renamedFrom: sales.orders")
+    plan_hash = lab.plan_hash("-f", path)
+    applied = lab.process("apply", "-f", path, "--approve", plan_hash, "--engine", "spark")
+    assert applied.code == 0, applied.err
+    assert "committed through spark" in applied.out
+    assert lab.rows("sales.purchases") == [{"id": 1, "note": None}]
+    assert not lab.catalog().table_exists("sales.orders")
+
+
 def test_a_defect_is_one_line_without_what_it_might_give_away(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: object) -> None:
         raise RuntimeError("password=hunter2")

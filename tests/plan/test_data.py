@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import msgspec
 import pytest
 
@@ -32,7 +35,12 @@ TOTAL = Field(id=3, name="total", required=False, type="long")
 FILES = (DataFile(path="a", size_bytes=100, rows=4), DataFile(path="b", size_bytes=50, rows=2, null_counts={3: 0}))
 
 
-def observed(*fields: Field, snapshot: int | None = 7, refs: tuple[str, ...] = (), **memory: str) -> Observed:
+def observed(
+    *fields: Field,
+    snapshot: int | None = 7,
+    refs: tuple[str, ...] = (),
+    memory: Mapping[str, str] = MappingProxyType({}),
+) -> Observed:
     return Observed(
         spec=TableSpec(
             ident=IDENT,
@@ -68,7 +76,7 @@ def planned(desired: Desired, current: Observed) -> Plan:
 
 def after(operation: Operation, *fields: Field) -> Observed:
     """Publish an operation."""
-    return observed(*fields, **published_properties(operation))
+    return observed(*fields, memory=published_properties(operation))
 
 
 def test_a_new_column_is_added_then_filled_audited_and_published() -> None:
@@ -125,13 +133,13 @@ def test_an_empty_table_remembers_with_its_metadata() -> None:
 
 
 def test_a_column_no_longer_computed_is_forgotten() -> None:
-    current = observed(*BASE, TOTAL, **{"laketable.computed.3": '{"expression":"x"}'})
+    current = observed(*BASE, TOTAL, memory={"laketable.computed.3": '{"expression":"x"}'})
     desired = msgspec.structs.replace(wanted(), computed={})
     assert memory_after(desired, current, current.spec) == {"laketable.computed.3": None}
 
 
 def test_damaged_memory_counts_as_none() -> None:
-    current = observed(*BASE, TOTAL, **{"laketable.computed.3": "{"})
+    current = observed(*BASE, TOTAL, memory={"laketable.computed.3": "{"})
     assert len(data_operations(planned(wanted(), current))) == 1
 
 

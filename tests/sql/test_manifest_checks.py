@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -174,5 +175,6 @@ def test_sqlglot_is_loaded_only_for_sql(tmp_path: Path, more: str, is_loaded: st
         "import sys; from reconciler.cli.project import load_project; "
         f"load_project([{str(tmp_path / 't.yaml')!r}]); print('sqlglot' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    environ = {**os.environ, "LAKETABLE_CACHE": "off"}
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == is_loaded

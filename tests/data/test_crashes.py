@@ -50,7 +50,9 @@ def writes_of_a_run(shop: Shop, lake: str) -> int:
 def test_killed_at_every_write_it_converges(shop: Shop, lake: str) -> None:
     count = writes_of_a_run(shop, lake)
     assert count == 2 + FILES  # branch, a chunk per file, publish with the branch's end and the properties
-    points = [(number, when) for number in range(1, count + 1) for when in ("before", "after")]
+    # on REST only after: before the next write the catalog holds the same
+    whens = ("before", "after") if lake == "embedded" else ("after",)
+    points = [(number, when) for number in range(1, count + 1) for when in whens]
     for point in points:
         table = shop.fresh(lake, files=FILES)
         with pytest.raises(Killed):

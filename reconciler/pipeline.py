@@ -44,9 +44,9 @@ from reconciler.model.types import StructType, dotted
 from reconciler.plan.data import data_operations, memory_after, needs_files
 from reconciler.plan.events import Committed, Dropped, Event, Failed, Refused, Renamed, Replayed, Skipped, Started
 from reconciler.plan.findings import finding
-from reconciler.plan.operations import Operation, OperationKind, Plan
+from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan
 from reconciler.plan.planner import plan, plan_drop, plan_offline, plan_undo
-from reconciler.plan.policy import Decision, Outcome, Policy, judge
+from reconciler.plan.policy import Decision, Outcome, Policy, approves, judge
 from reconciler.plan.proofs import invalidated, needs_data_files
 from reconciler.ports import CatalogProvider, DataRuntime, MetadataExecutor
 from reconciler.render.report import short_hash
@@ -203,6 +203,12 @@ def propose_undo(request: Request, current: Observed, approval: Approval, *, now
             dialect=dialect,
             files=_data_files(request.catalog, current) if needs_data_files(diff(current.spec, past)) else None,
         )
+    if not made.operations:
+        raise RefNotFound(
+            f"The last commit of LakeTable to {current.spec.ident} left nothing that undo brings back: tags, branches, "
+            "the format version, ownership and properties above 1 KiB stay as they are.",
+            hint="Change the manifest instead, and apply it.",
+        )
     return judged(_proposal(request, current=current, plan=made), approval, now_ms=now_ms)
 
 
@@ -221,7 +227,8 @@ def judged(proposal: Proposal, approval: Approval, *, now_ms: int) -> Proposal:
     if proposal.plan is None or proposal.request is None:
         return proposal
     committed = proposal.request.desired.approval
-    hashes = approval.hashes | ({committed} if committed else set())
+    is_used = committed is not None and _is_used(committed, proposal)
+    hashes = approval.hashes | ({committed} if committed and not is_used else set())
     decision = judge(
         proposal.plan,
         proposal.request.policies,
@@ -229,7 +236,22 @@ def judged(proposal: Proposal, approval: Approval, *, now_ms: int) -> Proposal:
         auto_approve=approval.auto,
         now_ms=now_ms,
     )
+    if is_used and decision.outcome is Outcome.NEEDS_APPROVAL:
+        why = "The approval in the manifest released this plan once already, and it was taken back since."
+        decision = msgspec.structs.replace(decision, reasons=(why, *decision.reasons))
     return replace(proposal, decision=decision)
+
+
+def _is_used(committed: str, proposal: Proposal) -> bool:
+    """Say whether a committed approval of a destructive plan was carried out before: after an undo it lies there still.
+
+    `--approve` is somebody's word of today, so it counts again.
+    """
+    made, current = proposal.plan, proposal.current
+    if made is None or current is None or made.operation_class is not OperationClass.DESTRUCTIVE:
+        return False
+    is_this = approves(committed, made.hash)
+    return is_this and any(made.hash == record.plan for record in bookkeeping.read(current.bookkeeping).history)
 
 
 def _data_files(catalog: CatalogProvider, current: Observed | None) -> tuple[DataFile, ...] | None:
@@ -448,7 +470,8 @@ def _bookkeeping(
     after = bookkeeping.write(bookkeeping.append_history(managed, record))
     yield from _computed_memory(request, current, target)
     for key, value in after.items():
-        if before.get(key) != value:
+        # The owner rides along unchanged, too: a table that somebody claimed since must refuse the commit.
+        if before.get(key) != value or key == bookkeeping.OWNER:
             yield SetProperty(key=key, before=before.get(key), after=value)
     for key in bookkeeping.KEYS:
         if key in before and key not in after:

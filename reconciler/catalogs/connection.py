@@ -6,7 +6,6 @@ Spark (`type=jdbc`) share. Nothing here opens a connection or writes a file.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -91,21 +90,6 @@ class CatalogSettings(msgspec.Struct, frozen=True, kw_only=True):
         return f"CatalogSettings(name={self.name!r}, properties={self.masked()!r}, origin={self.origin!r})"
 
     __str__ = __repr__
-
-
-def resolve(
-    name: str | None,
-    *,
-    project: Path,
-    properties: Mapping[str, PropertyValue] | None = None,
-    environ: Mapping[str, str] | None = None,
-) -> CatalogSettings:
-    """Find a catalog: explicit `properties` win, then PyIceberg's configuration, then the embedded default."""
-    if properties is not None:
-        return explicit(name or DEFAULT_CATALOG, properties)
-    configured = pyiceberg_catalogs(os.environ if environ is None else environ)
-    wanted = name or next(iter(configured), DEFAULT_CATALOG)
-    return configured.get(wanted) or configured.get(wanted.lower()) or embedded(project, wanted)
 
 
 def explicit(name: str, properties: Mapping[str, PropertyValue], origin: str = "LakeCatalog") -> CatalogSettings:

@@ -16,6 +16,7 @@ import msgspec
 
 from reconciler.diff.apply import CannotApply, apply
 from reconciler.diff.changes import AdoptTable, Change, CreateTable, SetProperty, UnsetProperty
+from reconciler.diff.iceberg_commit import check_bookkeeping
 from reconciler.errors import (
     CommitConflict,
     InvalidInput,
@@ -179,6 +180,7 @@ class MemoryCatalog:
                 base = msgspec.structs.replace(base, snapshot_id=live.snapshot_id)
             if live != base:
                 raise CommitConflict(f"{table} changed since it was planned.", hint="Plan again.")
+            check_bookkeeping(found.bookkeeping, changes, table)
             before = found.spec
             try:
                 spec = apply(before, _without_adoption(changes), last_field_id=found.last_field_id)

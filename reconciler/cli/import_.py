@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -13,12 +12,10 @@ from reconciler.cli import options
 from reconciler.cli.console import note, progress, say
 from reconciler.cli.live import open_workspace
 from reconciler.errors import ExitCode, InvalidInput, LakeError, TableNotFound
-from reconciler.model.observed_manifest import from_observed
+from reconciler.model.observed_manifest import dns_label, from_observed
 from reconciler.model.table import Observed, TableIdent
 from reconciler.model.yaml_text import dump_yaml
 from reconciler.render.units import plural
-
-_NOT_IN_A_NAME = re.compile(r"[^a-z0-9-]+")
 
 
 @click.command("import")
@@ -75,7 +72,7 @@ def _emit(
     output_dir: str | None,
     written: dict[str, TableIdent],
 ) -> None:
-    name, namespace = _label(ident.name), _label("-".join(ident.namespace))
+    name, namespace = dns_label(ident.name), dns_label("-".join(ident.namespace))
     text = dump_yaml(from_observed(observed, name=name, namespace=namespace, catalog_ref=catalog_name))
     if output_dir is None:
         click.echo(("---\n" if written else "") + text, nl=False)
@@ -93,8 +90,3 @@ def _emit(
     except FileExistsError as error:
         raise InvalidInput(f"{path} exists already.", hint="Name another --output-dir.") from error
     written[str(path)] = ident
-
-
-def _label(text: str) -> str:
-    """Turn a name into a Kubernetes label: lower case, digits and dashes."""
-    return _NOT_IN_A_NAME.sub("-", text.lower()).strip("-")[:63].rstrip("-") or "table"

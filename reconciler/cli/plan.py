@@ -101,7 +101,7 @@ def _write(out: str, proposals: list[Proposal], project: Project) -> None:
             hint="Fix the errors above, or name fewer files.",
         )
     try:
-        Path(out).write_bytes(dump(proposals, project.tables))
+        Path(out).write_bytes(dump(proposals, project))
     except OSError as error:
         raise InvalidInput(f"Cannot write '{out}': {error.strerror}.", hint="Name another file.") from error
     note(f"Wrote {out}. 'laketable apply {shlex.quote(out)}' carries out exactly this, as long as nothing moves.")

@@ -6,20 +6,20 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from reconciler.cli.files import Source, read_sources
-from reconciler.cli.project import Project, TableDocument, load_beside, load_texts
+from reconciler.cli.files import STDIN, Source, read_sources
+from reconciler.cli.project import Project, load_beside, load_texts
 from reconciler.cli.workspace import Workspace
-from reconciler.errors import LakeError
+from reconciler.errors import InvalidInput, LakeError
 from reconciler.model.yaml_text import dump_yaml
 from reconciler.pipeline import Approval, Proposal, require_same
 from reconciler.plan.document import PlannedTable, decode, encode
 
 
-def dump(proposals: Sequence[Proposal], tables: Sequence[TableDocument]) -> bytes:
+def dump(proposals: Sequence[Proposal], project: Project) -> bytes:
     """Write plans with the manifests they come from."""
     planned = [
-        PlannedTable(plan=proposal.plan, manifest=dump_yaml(table.manifest), source=table.source)
-        for proposal, table in zip(proposals, tables, strict=True)
+        PlannedTable(plan=proposal.plan, manifest=dump_yaml(table.manifest), source=table.source, shared=project.shared)
+        for proposal, table in zip(proposals, project.tables, strict=True)
         if proposal.plan is not None
     ]
     return encode(planned)
@@ -28,16 +28,30 @@ def dump(proposals: Sequence[Proposal], tables: Sequence[TableDocument]) -> byte
 def propose_reviewed(path: str, approval: Approval) -> tuple[Workspace, list[Proposal]]:
     """Plan the file's manifests again; a plan that is no longer the reviewed one becomes a PlanStale error.
 
-    Catalogs and policies are found beside the manifests' own files, as when the plan was made.
+    Catalogs and policies are found beside the manifests' own files and wherever they were when the plan was made.
     """
     (file,) = read_sources([path])
     planned = decode(file.data, where=path)
     texts = [Source(item.source or path, item.manifest.encode()) for item in planned]
-    around = load_beside([item.source for item in planned if os.path.exists(item.source)])
+    around = load_beside(_files(planned, path))
     tables = load_texts(texts)
     workspace = Workspace(Project(tables, around.catalogs, around.policies))
     proposals = workspace.propose(tables, approval)
     return workspace, [_checked(p, item) for p, item in zip(proposals, planned, strict=True)]
+
+
+def _files(planned: Sequence[PlannedTable], path: str) -> list[str]:
+    """List the files around a plan; one that is not here might hold a policy that denies it, so nothing may go on."""
+    manifests = (item.source for item in planned if item.source not in ("", STDIN))
+    files = list(dict.fromkeys((*manifests, *(name for item in planned for name in item.shared))))
+    for name in files:
+        if not os.path.exists(name):
+            raise InvalidInput(
+                f"The plan was made with {name}, which is not here, so its policies cannot be known.",
+                where=path,
+                hint="Apply the plan from the folder in which it was made, with the same files.",
+            )
+    return files
 
 
 def _checked(proposal: Proposal, item: PlannedTable) -> Proposal:

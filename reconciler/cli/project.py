@@ -78,11 +78,12 @@ class TableDocument:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Everything a command's files hold."""
+    """Everything a command's files hold; `shared` are the files of its catalogs and policies."""
 
     tables: tuple[TableDocument, ...]
     catalogs: dict[str, tuple[LakeCatalog, str]]
     policies: tuple[Policy, ...]
+    shared: tuple[str, ...] = ()
 
 
 def project_name() -> str:
@@ -105,7 +106,8 @@ def load_project(names: Sequence[str], *, recursive: bool = False, pass_over_for
     tables, shared = _load(sources, pass_over_foreign=pass_over_foreign)
     around = [*shared, *_load(_siblings(sources))[1]]
     _refuse_duplicates(tables)
-    return Project(tables=tuple(tables), catalogs=_catalogs(around), policies=_policies(around))
+    files = tuple(dict.fromkeys(source.path for _, source in around))
+    return Project(tables=tuple(tables), catalogs=_catalogs(around), policies=_policies(around), shared=files)
 
 
 def load_beside(paths: Sequence[str]) -> Project:

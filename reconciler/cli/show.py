@@ -10,7 +10,7 @@ from reconciler.cli import options
 from reconciler.cli.console import say, wants_color, width
 from reconciler.cli.files import read_sources
 from reconciler.cli.live import open_table
-from reconciler.model.observed_manifest import from_observed
+from reconciler.model.observed_manifest import dns_label, from_observed
 from reconciler.model.yaml_text import dump_yaml
 from reconciler.plan.document import decode
 from reconciler.render.report import Report
@@ -36,6 +36,6 @@ def command(what: str, catalog_name: str | None, names: tuple[str, ...]) -> None
     say(f"# uuid {version.uuid}, schema {version.schema_id}, spec {version.spec_id}, snapshot {version.snapshot_id}")
     if totals.rows is not None and totals.bytes is not None:
         say(f"# {count(totals.rows)} rows, {size(totals.bytes)}")
-    name, namespace = live.ident.name.replace("_", "-").lower(), "-".join(live.ident.namespace).replace("_", "-")
+    name, namespace = dns_label(live.ident.name), dns_label("-".join(live.ident.namespace))
     manifest = from_observed(live.observed, name=name, namespace=namespace, catalog_ref=catalog_name)
     say(dump_yaml(manifest).rstrip("\n"))

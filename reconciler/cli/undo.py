@@ -42,6 +42,9 @@ def command(
     execution = live.workspace.execution(engine=engine, include_upkeep=False)
     code = carry_out([proposal], approval, execution, TextShow())
     if code == 0:
+        history = bookkeeping.read(live.observed.bookkeeping).history
+        if history[-1].schema_id is not None and history[-1].properties is None:
+            note("The properties that the commit replaced were too large to remember: they stay as they are.")
         _remind(live.catalog.settings.name, table)
     return code
 

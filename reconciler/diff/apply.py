@@ -39,6 +39,7 @@ from reconciler.diff.changes import (
     UnsetProperty,
     UpgradeFormat,
 )
+from reconciler.diff.name_mapping import follow_schema
 from reconciler.model.table import TableSpec
 from reconciler.model.types import walk
 
@@ -53,6 +54,7 @@ def apply(spec: TableSpec | None, changes: Iterable[Change], *, last_field_id: i
     A provisional id in a later change of the same list means the id that was given to that field.
     """
     columns: Columns | None = None
+    before = spec
     for change in changes:
         if spec is None:
             if not isinstance(change, CreateTable):
@@ -64,7 +66,7 @@ def apply(spec: TableSpec | None, changes: Iterable[Change], *, last_field_id: i
         spec = _apply(spec, change, columns)
     if spec is None:
         raise ValueError("Cannot apply no changes to no table.")
-    return spec
+    return spec if before is None else follow_schema(before, spec)
 
 
 def _highest_id(spec: TableSpec) -> int:

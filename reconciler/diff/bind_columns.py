@@ -28,8 +28,6 @@ from reconciler.model.types import (
     with_fields,
 )
 
-VOID = "void"
-
 
 def create_columns(columns: StructType) -> StructType:
     """Return the schema of a new table, its ids 1..n in the order in which Iceberg's `create_table` numbers them."""
@@ -78,7 +76,7 @@ def in_use(spec: TableSpec, desired: Desired) -> dict[int, str]:
     if desired.sort_order is None:
         used |= {field.source_id: "the sort order" for field in spec.sort_order}
     if desired.partitioning is None:
-        used |= {f.source_id: f"partition field {f.name}" for f in spec.partitioning if f.transform != VOID}
+        used |= {f.source_id: f"partition field {f.name}" for f in spec.partitioning if f.transform != "void"}
     if desired.identifier_fields is None:
         used |= dict.fromkeys(spec.identifier_field_ids, "an identifier field")
     return used

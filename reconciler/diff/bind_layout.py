@@ -9,8 +9,6 @@ from reconciler.model.table import Desired, PartitionField, SortField
 from reconciler.model.transforms import default_field_name
 from reconciler.model.types import FieldPath, StructType, dotted, find_field
 
-VOID = "void"
-
 
 def bind_identifier_fields(
     desired: Desired, schema: StructType, live: frozenset[int]
@@ -56,7 +54,7 @@ def _with_removed(wanted: Sequence[PartitionField], live: Iterable[PartitionFiel
     kept = []
     for field in live:
         same = by_role.pop((field.source_id, field.transform), None)
-        kept.append(same or PartitionField(source_id=field.source_id, transform=VOID, name=field.name))
+        kept.append(same or PartitionField(source_id=field.source_id, transform="void", name=field.name))
     return [*kept, *(field for field in wanted if (field.source_id, field.transform) in by_role)]
 
 

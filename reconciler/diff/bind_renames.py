@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 import msgspec
 
 from reconciler.diff.problems import Problem, ProblemKind
+from reconciler.model.primitives import NEWEST_FORMAT_VERSION, can_widen
 from reconciler.model.types import Field, FieldPath, Type, map_fields
 
 SIMILAR = 0.6
@@ -113,7 +114,7 @@ def _ranked_pairs(suspects: Suspects) -> Iterator[_Pair]:
         bare, there = _bare(new.type), becomes[new.name]
         for old, old_bare in dropped:
             is_same, here = bare == old_bare, was[old.name]
-            if is_same or can_widen(old.type, new.type):
+            if is_same or _is_kin(old.type, new.type):
                 rank = (not is_same, -_likeness(old.name, new.name), abs(here - there), there, here)
                 yield rank, new.name, old.name
 
@@ -148,15 +149,8 @@ def _likeness(one: str, other: str) -> float:
     return SequenceMatcher(a=one.lower().replace("_", ""), b=other.lower().replace("_", ""), autojunk=False).ratio()
 
 
-_WIDENINGS = {("int", "long"), ("float", "double"), ("date", "timestamp"), ("date", "timestamp_ns")}
-
-
-def can_widen(before: Type, after: Type) -> bool:
-    """Whether a value of one type fits into the other: a sign of kinship here, not a promise of any format."""
-    if not isinstance(before, str) or not isinstance(after, str):
+def _is_kin(before: Type, after: Type) -> bool:
+    """Whether any format version widens one type to the other; a column of type unknown has no values to lose."""
+    if not isinstance(before, str) or not isinstance(after, str) or before == "unknown":
         return False
-    if before.startswith("decimal(") and after.startswith("decimal("):
-        precision, scale = before[8:-1].split(",")
-        wider, other_scale = after[8:-1].split(",")
-        return scale == other_scale and int(wider) > int(precision)
-    return (before, after) in _WIDENINGS
+    return can_widen(before, after, NEWEST_FORMAT_VERSION)

@@ -22,6 +22,7 @@ from reconciler.diff.changes import (
     SetRefRetention,
     UnsetProperty,
 )
+from reconciler.diff.name_mapping import NAME_MAPPING
 from reconciler.errors import CommitConflict
 from reconciler.model.metadata import (
     FIRST_PARTITION_ID,
@@ -89,8 +90,21 @@ def check_base(metadata: TableMetadata, base: TableVersion, ident: TableIdent, *
             )
 
 
+def check_bookkeeping(live: Mapping[str, str], changes: Sequence[Change], ident: TableIdent) -> None:
+    """Raise CommitConflict when somebody claimed the table, or remembered something in it, since it was planned."""
+    for change in changes:
+        if not isinstance(change, SetProperty | UnsetProperty) or not change.key.startswith(BOOKKEEPING_PREFIX):
+            continue
+        after = change.after if isinstance(change, SetProperty) else None
+        if live.get(change.key) not in (change.before, after):
+            raise CommitConflict(
+                f"{ident} changed since it was planned: its property {change.key} has another value.", hint=_PLAN_AGAIN
+            )
+
+
 def target_of(metadata: TableMetadata, ident: TableIdent, changes: Sequence[Change]) -> Target:
     """Apply the changes to the live table; raise CommitConflict when they no longer fit it."""
+    check_bookkeeping(metadata.properties, changes, ident)
     current = to_observed(metadata, ident).spec
     fitted = tuple(_follow(change, metadata) for change in changes if not isinstance(change, AdoptTable))
     try:
@@ -99,6 +113,8 @@ def target_of(metadata: TableMetadata, ident: TableIdent, changes: Sequence[Chan
         raise CommitConflict(f"{ident} changed since it was planned. {e}", hint=_PLAN_AGAIN) from e
     is_same_schema = spec.schema == current.schema and spec.identifier_field_ids == current.identifier_field_ids
     properties = _property_changes(fitted)
+    if spec.properties.get(NAME_MAPPING) != current.properties.get(NAME_MAPPING):
+        properties[NAME_MAPPING] = spec.properties.get(NAME_MAPPING)
     return Target(
         spec=spec,
         schema=None if is_same_schema else spec.schema,

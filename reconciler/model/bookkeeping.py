@@ -67,7 +67,7 @@ class Bookkeeping(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(mapping: Mapping[str, str]) -> Bookkeeping:
-    """Read a table's bookkeeping; a damaged value counts as absent (see `damaged`)."""
+    """Read a table's bookkeeping; a damaged value counts as absent: what it named is nobody's to drop."""
     return Bookkeeping(
         owner=mapping.get(OWNER) or None,
         columns=managed_columns(mapping),
@@ -98,18 +98,6 @@ def pinned(mapping: Mapping[str, str]) -> Mapping[str, int]:
     return _tolerant(mapping, PINS, _PINS.decode, {})
 
 
-def damaged(mapping: Mapping[str, str]) -> tuple[str, ...]:
-    """Name the bookkeeping keys whose values cannot be read."""
-    decoders: tuple[tuple[str, Callable[[str], object]], ...] = (
-        (COLUMNS, _parse_ranges),
-        (PROPERTIES, _NAMES.decode),
-        (REFS, _NAMES.decode),
-        (PINS, _PINS.decode),
-        (HISTORY, _HISTORY.decode),
-    )
-    return tuple(key for key, decode in decoders if not _is_readable(mapping, key, decode))
-
-
 def _tolerant(mapping: Mapping[str, str], key: str, decode: Callable[[str], T], absent: T) -> T:
     text = mapping.get(key)
     if not text:
@@ -118,17 +106,6 @@ def _tolerant(mapping: Mapping[str, str], key: str, decode: Callable[[str], T], 
         return decode(text)
     except ValueError:  # msgspec's decoding errors are ValueErrors too
         return absent
-
-
-def _is_readable(mapping: Mapping[str, str], key: str, decode: Callable[[str], object]) -> bool:
-    text = mapping.get(key)
-    if not text:
-        return True
-    try:
-        decode(text)
-    except ValueError:
-        return False
-    return True
 
 
 # ---------------------------------------------------------------- write
@@ -179,13 +156,14 @@ def managed_after(desired: Desired, target: TableSpec, bookkeeping: Bookkeeping,
 
 
 def restored(bookkeeping: Bookkeeping, target: TableSpec, before: TableSpec) -> Bookkeeping:
-    """Return the memory after an undo: what was managed and is still there, and the columns that came back."""
+    """Return the memory after an undo: what was managed and is still there, and what came back."""
     live = frozenset(field_ids(target.schema))
-    came_back = live - frozenset(field_ids(before.schema))
+    columns = live - frozenset(field_ids(before.schema))
+    properties = target.properties.keys() - before.properties.keys()
     return msgspec.structs.replace(
         bookkeeping,
-        columns=(bookkeeping.columns & live) | came_back,
-        properties=bookkeeping.properties & target.properties.keys(),
+        columns=(bookkeeping.columns & live) | columns,
+        properties=(bookkeeping.properties & target.properties.keys()) | properties,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from reconciler.model.types import ListType, MapType, StructType, Type, fields_of
+from reconciler.model.types import Type, fields_of
 
 MAX_DECIMAL_PRECISION = 38
 NEWEST_FORMAT_VERSION = 3
@@ -53,11 +53,6 @@ def primitive_name(type_: str) -> str:
     return match[0] if match else type_
 
 
-def is_primitive_name(name: str) -> bool:
-    """Tell whether Iceberg has a primitive type of this name, parameters aside."""
-    return name in PLAIN_NAMES or name in PARAMETERISED_NAMES
-
-
 def decimal_parts(type_: str) -> tuple[int, int] | None:
     """Return a decimal's precision and scale, None for any other type."""
     match = _DECIMAL.fullmatch(type_)
@@ -89,8 +84,3 @@ def can_widen(before: str, after: str, format_version: int) -> bool:
     if format_version < 3:
         return False
     return before == "unknown" or (before == "date" and after in _DATE_WIDENS_TO)
-
-
-def is_nested(type_: Type) -> bool:
-    """Tell whether a type has fields of its own."""
-    return isinstance(type_, StructType | ListType | MapType)

@@ -21,11 +21,12 @@ SCHEMA_ID = "https://laketable.dev/schemas/plan.schema.json"
 
 
 class PlannedTable(msgspec.Struct, frozen=True, kw_only=True):
-    """One plan with the manifest it comes from, as YAML text, and that manifest's file."""
+    """One plan with the manifest it comes from, as YAML text, that manifest's file, and its catalogs' and policies'."""
 
     plan: Plan
     manifest: str = ""
     source: str = ""
+    shared: tuple[str, ...] = ()
 
 
 class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):

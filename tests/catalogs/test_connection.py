@@ -6,8 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.catalogs.connection import MASK, embedded, explicit, pyiceberg_catalogs, resolve
+from reconciler.catalogs.connection import MASK, embedded, explicit, pyiceberg_catalogs
+from reconciler.cli.project import Project, find_catalog, load_project
 from reconciler.errors import InvalidInput
+
+NO_FILES = Project((), {}, ())
+MANIFEST = """
+apiVersion: laketable.dev/v1alpha1
+kind: LakeCatalog
+metadata: {name: prod}
+spec:
+  properties: {uri: "http://h"}
+"""
 
 FILE = """
 catalog:
@@ -22,15 +32,17 @@ catalog:
 """
 
 
-def test_nothing_configured_is_the_embedded_catalog(tmp_path: Path) -> None:
-    settings = resolve(None, project=tmp_path, environ={"HOME": str(tmp_path)})
+def test_nothing_configured_is_the_embedded_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.environ", {"HOME": str(tmp_path)})
+    monkeypatch.chdir(tmp_path)
+    settings = find_catalog(None, NO_FILES)
     assert (settings.name, settings.kind, settings.origin) == ("lake", "sql", "embedded")
     assert settings.sqlite_path == tmp_path / ".laketable" / "catalog.db"
     assert settings.properties["warehouse"] == f"file://{tmp_path}/.laketable/warehouse"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_configuration_file_and_environment(tmp_path: Path) -> None:
+def test_configuration_file_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".pyiceberg.yaml").write_text(FILE)
     environ = {
         "HOME": str(tmp_path),
@@ -43,15 +55,18 @@ def test_configuration_file_and_environment(tmp_path: Path) -> None:
     assert found["prod"].properties["s3.access-key-id"] == "AKIA"
     assert found["prod"].origin == str(tmp_path / ".pyiceberg.yaml")
     assert (found["extra"].kind, found["extra"].origin) == ("rest", "environment")
-    assert resolve("Prod", project=tmp_path, environ=environ) == found["prod"]
-    assert resolve(None, project=tmp_path, environ=environ).name == "other"
-    assert resolve("unknown", project=tmp_path, environ=environ).origin == "embedded"
+    monkeypatch.setattr("os.environ", environ)
+    assert find_catalog("Prod", NO_FILES) == found["prod"]
+    assert find_catalog(None, NO_FILES).name == "other"
+    with pytest.raises(InvalidInput, match="No catalog is called 'unknown'"):
+        find_catalog("unknown", NO_FILES)
 
 
-def test_explicit_properties_ignore_all_configuration(tmp_path: Path) -> None:
+def test_a_manifest_ignores_all_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".pyiceberg.yaml").write_text(FILE)
-    environ = {"HOME": str(tmp_path), "PYICEBERG_CATALOG__PROD__TOKEN": "stray"}
-    settings = resolve("prod", project=tmp_path, properties={"uri": "http://h"}, environ=environ)
+    monkeypatch.setattr("os.environ", {"HOME": str(tmp_path), "PYICEBERG_CATALOG__PROD__TOKEN": "stray"})
+    (tmp_path / "catalog.yaml").write_text(MANIFEST)
+    settings = find_catalog("prod", load_project([str(tmp_path)]))
     assert dict(settings.properties) == {"uri": "http://h"}
 
 

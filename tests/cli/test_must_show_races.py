@@ -186,3 +186,28 @@ def test_the_same_races_on_a_rest_catalog(
         Racing(there, patch).against(add_row)
         there.ok("apply", "-f", "orders.yaml", "--auto-approve")
     assert len(there.rows()) == 2
+
+
+def test_a_table_claimed_inside_the_commit_is_left_to_its_new_owner(planned: Lab, racing: Racing) -> None:
+    def claim(lab: Lab) -> None:
+        with lab.table().transaction() as transaction:
+            transaction.set_properties({"laketable.owner": "cluster/other/orders"})
+
+    racing.against(claim)
+    result = planned.run("apply", "-f", "orders.yaml", "--auto-approve")
+    assert result.code == 4
+    assert "laketable.owner has another value" in result.err
+    assert list(planned.columns()) == ["id"]
+
+
+def test_what_another_run_remembered_inside_the_commit_is_not_overwritten(planned: Lab, racing: Racing) -> None:
+    planned.manifest([ID], "properties: {ours: '1'}")
+
+    def other_revision(lab: Lab) -> None:
+        racing.monkeypatch.undo()
+        lab.manifest([ID], "properties: {theirs: '1'}", file="other.yaml")
+        lab.ok("apply", "-f", "other.yaml", "--auto-approve")
+
+    racing.against(other_revision)
+    assert planned.run("apply", "-f", "orders.yaml", "--auto-approve").code == 4
+    assert planned.table().properties["laketable.properties"] == '["theirs"]'

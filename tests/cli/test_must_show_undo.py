@@ -100,3 +100,35 @@ def test_history_of_a_table_laketable_never_changed(lab: Lab) -> None:
     lab.apply([ID])
     lab.catalog().create_table("sales.theirs", lab.table().schema())
     assert lab.ok("history", "sales.theirs").out == "LakeTable has not changed sales.theirs.\n"
+
+
+def test_a_property_that_came_back_is_ours_again(lab: Lab) -> None:
+    lab.apply([ID], "properties: {purpose: audit}")
+    lab.apply([ID])
+    lab.ok("undo", "sales.orders", "--auto-approve")
+    assert lab.table().properties["purpose"] == "audit"
+    assert lab.run("plan", "-f", "orders.yaml", "--detailed-exitcode").code == 2, "the manifest still says otherwise"
+    lab.ok("apply", "-f", "orders.yaml", "--auto-approve")
+    assert "purpose" not in lab.table().properties
+
+
+def test_what_undo_cannot_bring_back_is_said(lab: Lab) -> None:
+    lab.apply([ID])
+    lab.append([{"id": 1}])
+    lab.apply([ID], "tags: [{name: close}]")
+    with lab.untouched():
+        result = lab.run("undo", "sales.orders", "--auto-approve")
+    assert result.code == 1
+    assert len(result.errors) == 1
+    assert "left nothing that undo brings back: tags, branches" in result.errors[0]
+    assert "Git still says otherwise" not in result.err
+
+
+def test_values_too_large_to_remember_are_said_to_stay(lab: Lab) -> None:
+    lab.apply([ID, NOTE], f"properties: {{purpose: {'x' * 2_000}}}")
+    path = lab.manifest([ID], "properties: {purpose: audit}")
+    lab.ok("apply", "-f", path, "--approve", lab.plan_hash("-f", path))
+    result = lab.ok("undo", "sales.orders", "--auto-approve")
+    assert list(lab.columns()) == ["id", "note"]
+    assert lab.table().properties["purpose"] == "audit"
+    assert "too large to remember" in result.err

@@ -15,7 +15,6 @@ from reconciler.model.bookkeeping import (
     Bookkeeping,
     HistoryRecord,
     append_history,
-    damaged,
     managed_after,
     managed_columns,
     read,
@@ -41,7 +40,6 @@ def test_memory_is_written_so_that_people_can_read_it() -> None:
     assert written[PROPERTIES] == '["b","write.format.default"]'
     assert set(written) == set(KEYS)
     assert read(written) == FULL
-    assert damaged(written) == ()
 
 
 def test_nothing_to_remember_is_not_written() -> None:
@@ -67,11 +65,10 @@ def test_nothing_to_remember_is_not_written() -> None:
         (HISTORY, "["),
     ],
 )
-def test_damaged_values_count_as_absent_and_are_named(key: str, text: str) -> None:
+def test_damaged_values_count_as_absent(key: str, text: str) -> None:
     values = {**write(FULL), key: text}
     whole = {k: v for k, v in write(FULL).items() if k != key}
     assert read(values) == read(whole)
-    assert damaged(values) == (key,)
 
 
 def test_history_keeps_the_last_twenty() -> None:

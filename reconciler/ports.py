@@ -81,10 +81,6 @@ class MetadataExecutor(Protocol):
 class CatalogProvider(MetadataExecutor, Protocol):
     """One lakehouse catalog of one format; safe to call concurrently."""
 
-    def fidelity(self, feature: str) -> Fidelity:
-        """Tell how truly this catalog and format realise a feature, at plan time."""
-        ...
-
     def get_table_spec(self, table: TableIdent) -> Observed:
         """Observe one table; idempotent, one metadata read. Raises TableNotFound."""
         ...

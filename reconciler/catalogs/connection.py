@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
 from reconciler.errors import InvalidInput
+from reconciler.model.table import TableIdent
 
 DEFAULT_CATALOG = "lake"
 EMBEDDED = "embedded"
@@ -31,7 +33,7 @@ _SECRET_PARAMETER = re.compile(r"(?i)\b([\w.-]*(?:passw|pwd|token|secret|sig|cre
 _UNSAFE_PATH = re.compile(r"[?#%]")
 
 
-class CatalogSettings(msgspec.Struct, frozen=True, kw_only=True):
+class CatalogSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One catalog's name and PyIceberg properties; `origin` tells people where they came from."""
 
     name: str
@@ -64,7 +66,7 @@ class CatalogSettings(msgspec.Struct, frozen=True, kw_only=True):
         path = rest.partition("?")[0]
         return Path(path) if path and path != ":memory:" and not path.startswith("file:") else None
 
-    @property
+    @cached_property
     def place(self) -> str:
         """The catalog as messages name it: never with userinfo, path or query."""
         if self.sqlite_path is not None:
@@ -75,6 +77,11 @@ class CatalogSettings(msgspec.Struct, frozen=True, kw_only=True):
         except ValueError:
             host = None
         return f"catalog {self.name} ({host})" if host else f"catalog {self.name}"
+
+    def where(self, about: TableIdent | tuple[str, ...]) -> str:
+        """Name a table or a namespace of this catalog for a message; () is the catalog itself."""
+        name = ".".join(about) if isinstance(about, tuple) else str(about)
+        return f"{self.place}: {name}" if name else self.place
 
     def text(self, key: str, default: str = "") -> str:
         """Return a property that is plain text."""

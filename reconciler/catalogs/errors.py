@@ -28,47 +28,47 @@ from reconciler.errors import (
     Unsupported,
 )
 
-_UNREACHABLE = (CatalogUnavailable, "Cannot reach the catalog.", "Is it running, and is its uri right?")
+Rule = tuple[type[LakeError], str, str]
+"""Class, message, hint."""
+
+UNREACHABLE: Rule = (CatalogUnavailable, "Cannot reach the catalog.", "Is it running, and is its uri right?")
 _SLOW = (CatalogUnavailable, "The catalog did not answer in time.", "Try again, or raise its timeout.")
 _STORAGE = (
     CatalogUnavailable,
     "Cannot read or write the catalog's storage.",
     "Is the warehouse mounted and reachable?",
 )
-_LOGIN = (Unauthenticated, "The catalog does not accept these credentials.", "Check its token or credential property.")
-_FORBIDDEN = (PermissionDenied, "The catalog does not allow this.", "Ask its administrator for the privilege.")
-_BUSY = (Throttled, "The catalog asks for fewer requests.", "Try again later.")
+LOGIN = (Unauthenticated, "The catalog does not accept these credentials.", "Check its token or credential property.")
+FORBIDDEN = (PermissionDenied, "The catalog does not allow this.", "Ask its administrator for the privilege.")
+BUSY = (Throttled, "The catalog asks for fewer requests.", "Try again later.")
 _METADATA = (
     InvalidTable,
     "The catalog's answer breaks the Iceberg specification.",
     "Look at the table's metadata file.",
 )
 _PACKAGE = (EnvironmentProblem, "A package for this catalog is missing.", "Install the matching extra of pyiceberg.")
-_NO_TABLE = (TableNotFound, "There is no such table.", "")
-_NO_NAMESPACE = (NamespaceNotFound, "There is no such namespace.", "Create it first.")
+NO_TABLE = (TableNotFound, "There is no such table.", "Correct its name, or apply its manifest first.")
+NOT_EMPTY = (NamespaceNotEmpty, "The namespace is not empty.", "Drop its tables first.")
+CONFLICT = (CommitConflict, "The table changed in the meantime.", "Plan again.")
+NO_NAMESPACE = (NamespaceNotFound, "There is no such namespace.", "Create it first.")
 _UNKNOWN = (CommitStateUnknown, "Nobody can tell whether the commit went through.", "Observe the table, then decide.")
 
-Rule = tuple[type[LakeError], str, str]
 _RULES: dict[str, Rule] = {
-    "pyiceberg.exceptions.NoSuchTableError": _NO_TABLE,
-    "pyiceberg.exceptions.NoSuchIdentifierError": _NO_TABLE,
-    "pyiceberg.exceptions.NoSuchNamespaceError": _NO_NAMESPACE,
+    "pyiceberg.exceptions.NoSuchTableError": NO_TABLE,
+    "pyiceberg.exceptions.NoSuchIdentifierError": NO_TABLE,
+    "pyiceberg.exceptions.NoSuchNamespaceError": NO_NAMESPACE,
     "pyiceberg.exceptions.TableAlreadyExistsError": (TableAlreadyExists, "The table is there already.", "Plan again."),
     "pyiceberg.exceptions.NamespaceAlreadyExistsError": (NamespaceAlreadyExists, "The namespace is there already.", ""),
-    "pyiceberg.exceptions.NamespaceNotEmptyError": (
-        NamespaceNotEmpty,
-        "The namespace is not empty.",
-        "Drop its tables.",
-    ),
-    "pyiceberg.exceptions.CommitFailedException": (CommitConflict, "The table changed in the meantime.", "Plan again."),
+    "pyiceberg.exceptions.NamespaceNotEmptyError": NOT_EMPTY,
+    "pyiceberg.exceptions.CommitFailedException": CONFLICT,
     "pyiceberg.exceptions.CommitStateUnknownException": _UNKNOWN,
-    "pyiceberg.exceptions.WaitingForLockException": _BUSY,
-    "pyiceberg.exceptions.UnauthorizedError": _LOGIN,
-    "pyiceberg.exceptions.AuthorizationExpiredError": _LOGIN,
-    "pyiceberg.exceptions.OAuthError": _LOGIN,
-    "pyiceberg.exceptions.SignError": _LOGIN,
-    "pyiceberg.exceptions.ForbiddenError": _FORBIDDEN,
-    "pyiceberg.exceptions.TooManyRequestsError": _BUSY,
+    "pyiceberg.exceptions.WaitingForLockException": BUSY,
+    "pyiceberg.exceptions.UnauthorizedError": LOGIN,
+    "pyiceberg.exceptions.AuthorizationExpiredError": LOGIN,
+    "pyiceberg.exceptions.OAuthError": LOGIN,
+    "pyiceberg.exceptions.SignError": LOGIN,
+    "pyiceberg.exceptions.ForbiddenError": FORBIDDEN,
+    "pyiceberg.exceptions.TooManyRequestsError": BUSY,
     "pyiceberg.exceptions.BadRequestError": (
         InvalidInput,
         "The catalog refused the request.",
@@ -81,20 +81,20 @@ _RULES: dict[str, Rule] = {
     "pyiceberg.exceptions.ValidationError": _METADATA,
     "pyiceberg.exceptions.ValidationException": (CommitConflict, "Another commit got in the way.", "Try again."),
     "requests.exceptions.Timeout": _SLOW,
-    "requests.exceptions.RequestException": _UNREACHABLE,
+    "requests.exceptions.RequestException": UNREACHABLE,
     "urllib3.exceptions.TimeoutError": _SLOW,
     "urllib3.exceptions.LocationValueError": (InvalidInput, "The catalog's uri is not a URL.", "Correct its uri."),
-    "urllib3.exceptions.HTTPError": _UNREACHABLE,
+    "urllib3.exceptions.HTTPError": UNREACHABLE,
     "sqlite3.Error": (CatalogUnavailable, "Cannot use the catalog's SQLite file.", "Is it a database, and writable?"),
     "sqlalchemy.exc.ArgumentError": (InvalidInput, "The catalog's uri is not a database URL.", "Correct its uri."),
     "sqlalchemy.exc.NoSuchModuleError": _PACKAGE,
     "sqlalchemy.exc.SQLAlchemyError": (CatalogUnavailable, "The catalog's database refused.", "Is it up and writable?"),
-    "botocore.exceptions.NoCredentialsError": _LOGIN,
-    "botocore.exceptions.PartialCredentialsError": _LOGIN,
-    "botocore.exceptions.BotoCoreError": _UNREACHABLE,
-    "thrift.transport.TTransport.TTransportException": _UNREACHABLE,
-    "google.auth.exceptions.GoogleAuthError": _LOGIN,
-    "azure.core.exceptions.ClientAuthenticationError": _LOGIN,
+    "botocore.exceptions.NoCredentialsError": LOGIN,
+    "botocore.exceptions.PartialCredentialsError": LOGIN,
+    "botocore.exceptions.BotoCoreError": UNREACHABLE,
+    "thrift.transport.TTransport.TTransportException": UNREACHABLE,
+    "google.auth.exceptions.GoogleAuthError": LOGIN,
+    "azure.core.exceptions.ClientAuthenticationError": LOGIN,
     "strictyaml.exceptions.StrictYAMLError": (
         InvalidInput,
         "PyIceberg cannot read its configuration file .pyiceberg.yaml.",
@@ -109,7 +109,7 @@ _RULES: dict[str, Rule] = {
     ),
     "builtins.PermissionError": (PermissionDenied, "The storage does not allow this.", "Check its credentials."),
     "builtins.TimeoutError": _SLOW,
-    "builtins.ConnectionError": _UNREACHABLE,
+    "builtins.ConnectionError": UNREACHABLE,
     "builtins.OSError": _STORAGE,
     "builtins.ImportError": _PACKAGE,
     "builtins.NotImplementedError": (Unsupported, "The catalog's client cannot do this.", "Use --engine spark."),
@@ -117,19 +117,19 @@ _RULES: dict[str, Rule] = {
 }
 _CLIENT_ERROR = "botocore.exceptions.ClientError"
 _AWS_CODES: dict[str, Rule] = {
-    "AccessDenied": _FORBIDDEN,
-    "AccessDeniedException": _FORBIDDEN,
-    "ExpiredToken": _LOGIN,
-    "ExpiredTokenException": _LOGIN,
-    "InvalidAccessKeyId": _LOGIN,
-    "InvalidClientTokenId": _LOGIN,
-    "SignatureDoesNotMatch": _LOGIN,
-    "UnrecognizedClientException": _LOGIN,
-    "EntityNotFoundException": _NO_TABLE,
-    "ConcurrentModificationException": _RULES["pyiceberg.exceptions.CommitFailedException"],
-    "Throttling": _BUSY,
-    "ThrottlingException": _BUSY,
-    "SlowDown": _BUSY,
+    "AccessDenied": FORBIDDEN,
+    "AccessDeniedException": FORBIDDEN,
+    "ExpiredToken": LOGIN,
+    "ExpiredTokenException": LOGIN,
+    "InvalidAccessKeyId": LOGIN,
+    "InvalidClientTokenId": LOGIN,
+    "SignatureDoesNotMatch": LOGIN,
+    "UnrecognizedClientException": LOGIN,
+    "EntityNotFoundException": NO_TABLE,
+    "ConcurrentModificationException": CONFLICT,
+    "Throttling": BUSY,
+    "ThrottlingException": BUSY,
+    "SlowDown": BUSY,
 }
 
 
@@ -150,7 +150,7 @@ def translate(error: Exception, where: str) -> LakeError:
         return error
     names = [f"{cls.__module__}.{cls.__name__}" for cls in type(error).__mro__]
     if _CLIENT_ERROR in names:
-        kind, message, hint = _AWS_CODES.get(_aws_code(error), _UNREACHABLE)
+        kind, message, hint = _AWS_CODES.get(_aws_code(error), UNREACHABLE)
         return kind(message, where=where, hint=hint)
     for name in names:
         if rule := _RULES.get(name):

@@ -17,22 +17,19 @@ import msgspec
 
 from reconciler.catalogs.backend import Loaded, StorageAccess, StorageCredential
 from reconciler.catalogs.connection import CatalogSettings
+from reconciler.catalogs.errors import BUSY, CONFLICT, FORBIDDEN, LOGIN, NO_NAMESPACE, NO_TABLE, NOT_EMPTY, Rule
 from reconciler.catalogs.etags import Cached, EtagCache
 from reconciler.catalogs.http import Answer, Transport
 from reconciler.errors import (
     CatalogUnavailable,
-    CommitConflict,
     CommitStateUnknown,
     InvalidInput,
     InvalidTable,
     LakeError,
     NamespaceAlreadyExists,
-    NamespaceNotEmpty,
     NamespaceNotFound,
-    PermissionDenied,
     TableAlreadyExists,
     TableNotFound,
-    Throttled,
     Unauthenticated,
     Unsupported,
 )
@@ -40,23 +37,25 @@ from reconciler.model.metadata import JsonObject, decode_metadata
 from reconciler.model.table import TableIdent, TableSpec
 
 _HEADERS = {"Accept": "application/json", "Content-Type": "application/json", "Accept-Encoding": "gzip"}
+About = TableIdent | tuple[str, ...]
+"""A table or a namespace; () is the whole catalog."""
 _Shape = TypeVar("_Shape")
-_STATUS: dict[int, tuple[type[LakeError], str, str]] = {
+_STATUS: dict[int, Rule] = {
     400: (InvalidInput, "The catalog refused the request as invalid.", "See the catalog's log."),
-    401: (Unauthenticated, "The catalog does not accept these credentials.", "Check its token or credential property."),
-    403: (PermissionDenied, "The catalog does not allow this.", "Ask its administrator for the privilege."),
+    401: LOGIN,
+    403: FORBIDDEN,
     404: (TableNotFound, "The catalog does not know this.", "Check its uri, warehouse and prefix."),
     406: (Unsupported, "The catalog does not support this.", ""),
-    409: (CommitConflict, "The table changed in the meantime.", "Plan again."),
+    409: CONFLICT,
     419: (Unauthenticated, "The catalog says that the credentials have expired.", "Renew its token."),
     422: (InvalidInput, "The catalog refused the request as invalid.", "See the catalog's log."),
-    429: (Throttled, "The catalog asks for fewer requests.", "Try again later."),
+    429: BUSY,
     501: (Unsupported, "The catalog does not support this.", ""),
 }
-_TYPES: dict[str, tuple[type[LakeError], str, str]] = {
-    "NoSuchTableException": (TableNotFound, "There is no such table.", ""),
-    "NoSuchNamespaceException": (NamespaceNotFound, "There is no such namespace.", "Create it first."),
-    "NamespaceNotEmptyException": (NamespaceNotEmpty, "The namespace is not empty.", "Drop its tables first."),
+_TYPES: dict[str, Rule] = {
+    "NoSuchTableException": NO_TABLE,
+    "NoSuchNamespaceException": NO_NAMESPACE,
+    "NamespaceNotEmptyException": NOT_EMPTY,
 }
 
 
@@ -156,7 +155,7 @@ class RestBackend:
         return self._loaded(metadata, location, table)
 
     def _loaded(self, document: bytes, location: str, table: TableIdent) -> Loaded:
-        return Loaded(decode_metadata(document, where=self._where(table)), location, document)
+        return Loaded(decode_metadata(document, where=self._settings.where(table)), location, document)
 
     def load_many(self, tables: Iterable[TableIdent]) -> Iterator[tuple[TableIdent, Loaded | Exception]]:
         """Read many tables with as many connections as the transport has."""
@@ -211,7 +210,9 @@ class RestBackend:
         except CommitStateUnknown as e:  # staging makes nothing
             raise CatalogUnavailable("The connection to the catalog broke.", where=e.where, hint="Try again.") from e
         if answer.status == 409:
-            raise self._error(TableAlreadyExists("The table is there already.", hint="Plan again."), table)
+            raise TableAlreadyExists(
+                "The table is there already.", where=self._settings.where(table), hint="Plan again."
+            )
         return self._expect(answer, _AccessJson, table).metadata.location
 
     def commit(
@@ -224,11 +225,13 @@ class RestBackend:
         if answer.status >= 500 and answer.status != 501:
             raise CommitStateUnknown(
                 f"The catalog answered a commit with HTTP {answer.status}: nobody can tell whether it went through.",
-                where=self._where(table),
+                where=self._settings.where(table),
                 hint="Plan again: it shows whether the change is there.",
             )
         if answer.status == 409 and any(r.get("type") == "assert-create" for r in requirements):
-            raise self._error(TableAlreadyExists("The table is there already.", hint="Plan again."), table)
+            raise TableAlreadyExists(
+                "The table is there already.", where=self._settings.where(table), hint="Plan again."
+            )
         if answer.status >= 300:
             raise self._failure(answer, table)
         try:
@@ -272,15 +275,15 @@ class RestBackend:
         """Create one namespace."""
         answer = self._request("POST", "namespaces", {"namespace": namespace, "properties": {}})
         if answer.status == 409:
-            raise self._error(NamespaceAlreadyExists("The namespace is there already."), namespace)
+            raise NamespaceAlreadyExists("The namespace is there already.", where=self._settings.where(namespace))
         self._require(answer, namespace)
 
     def drop_namespace(self, namespace: tuple[str, ...]) -> None:
         """Drop one empty namespace."""
         answer = self._request("DELETE", self._namespace(namespace))
         if answer.status == 409:
-            hint = "Drop what is in it first."
-            raise self._error(NamespaceNotEmpty("The namespace is not empty.", hint=hint), namespace)
+            kind, message, hint = NOT_EMPTY
+            raise kind(message, where=self._settings.where(namespace), hint=hint)
         self._require(answer, namespace)
 
     def rename_table(self, before: TableIdent, after: TableIdent) -> None:
@@ -289,7 +292,9 @@ class RestBackend:
         body: JsonObject = {key: {"namespace": i.namespace, "name": i.name} for key, i in names.items()}
         answer = self._request("POST", "tables/rename", body)
         if answer.status == 409:
-            raise self._error(TableAlreadyExists("A table of this name is there already.", hint="Plan again."), after)
+            raise TableAlreadyExists(
+                "A table of this name is there already.", where=self._settings.where(after), hint="Plan again."
+            )
         self._require(answer, before)
 
     def drop_table(self, table: TableIdent) -> None:
@@ -346,22 +351,22 @@ class RestBackend:
     def _table(self, table: TableIdent) -> str:
         return f"{self._namespace(table.namespace)}/tables/{quote(table.name, safe='')}"
 
-    def _require(self, answer: Answer, about: object = "") -> None:
+    def _require(self, answer: Answer, about: About = ()) -> None:
         if answer.status >= 300:
             raise self._failure(answer, about)
 
-    def _expect(self, answer: Answer, shape: type[_Shape], about: object = "") -> _Shape:
+    def _expect(self, answer: Answer, shape: type[_Shape], about: About = ()) -> _Shape:
         self._require(answer, about)
         try:
             return msgspec.json.decode(answer.body, type=shape)
         except msgspec.DecodeError as e:
             raise InvalidTable(
                 "The catalog's answer breaks the REST specification.",
-                where=self._where(about),
+                where=self._settings.where(about),
                 hint="Is its uri that of an Iceberg REST catalog?",
             ) from e
 
-    def _failure(self, answer: Answer, about: object) -> LakeError:
+    def _failure(self, answer: Answer, about: About) -> LakeError:
         try:
             kind = msgspec.json.decode(answer.body, type=_ErrorJson).error.type
         except msgspec.DecodeError:
@@ -370,12 +375,4 @@ class RestBackend:
         error, message, hint = _TYPES.get(kind) or _STATUS.get(answer.status) or fallback
         if answer.status == 404 and kind == "" and isinstance(about, tuple):
             error = NamespaceNotFound
-        return error(message, where=self._where(about), hint=hint)
-
-    def _error(self, error: LakeError, about: object) -> LakeError:
-        error.where = self._where(about)
-        return error
-
-    def _where(self, about: object) -> str:
-        name = ".".join(about) if isinstance(about, tuple) else str(about)
-        return f"{self._settings.place}: {name}" if name else self._settings.place
+        return error(message, where=self._settings.where(about), hint=hint)

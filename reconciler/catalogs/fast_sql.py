@@ -13,8 +13,8 @@ from pathlib import Path
 
 from reconciler.catalogs.backend import Loaded
 from reconciler.catalogs.connection import CatalogSettings
-from reconciler.catalogs.errors import translate, translating
-from reconciler.errors import InvalidTable, LakeError, TableNotFound
+from reconciler.catalogs.errors import NO_TABLE, translate, translating
+from reconciler.errors import InvalidTable, LakeError
 from reconciler.model.metadata import decode_metadata
 from reconciler.model.table import TableIdent
 
@@ -36,7 +36,6 @@ class SqliteReader:
 
     def __init__(self, settings: CatalogSettings, path: Path, read_remote: ReadFile) -> None:
         self._settings = settings
-        self._place = settings.place
         self._path = path
         self._read_remote = read_remote
 
@@ -51,7 +50,7 @@ class SqliteReader:
         """Read many tables in the order given; one table's failure is its value."""
         wanted = list(tables)
         try:
-            with translating(self._place):
+            with translating(self._settings.place):
                 locations = self._locations(wanted)
         except LakeError as error:
             yield from ((table, error) for table in wanted)
@@ -60,7 +59,8 @@ class SqliteReader:
         for table in wanted:
             location = locations.get(table)
             if location is None:
-                yield table, TableNotFound("There is no such table.", where=self._where(table))
+                kind, message, hint = NO_TABLE
+                yield table, kind(message, where=self._settings.where(table), hint=hint)
             else:
                 yield table, files[table] if table in files else self._read(table, location)
 
@@ -79,7 +79,7 @@ class SqliteReader:
 
     def list_tables(self, namespace: tuple[str, ...] | None) -> list[TableIdent]:
         """List one namespace's tables, or all."""
-        with translating(self._place):
+        with translating(self._settings.place):
             rows = self._query(_LIST) if namespace is None else self._query(_LIST_ONE, (".".join(namespace),))
             return [TableIdent(tuple(space.split(".")), name) for space, name in rows]
 
@@ -107,7 +107,7 @@ class SqliteReader:
             return connection.execute(sql + only_tables, (self._settings.name, *values)).fetchall()
 
     def _read(self, table: TableIdent, location: str) -> Loaded | Exception:
-        where = self._where(table)
+        where = self._settings.where(table)
         try:
             path = local_path(location)
             data = self._read_remote(location) if path is None else _read_local(path)
@@ -118,9 +118,6 @@ class SqliteReader:
             return error
         except Exception as e:  # noqa: BLE001  (a port lets nothing else out)
             return translate(e, where)
-
-    def _where(self, table: TableIdent) -> str:
-        return f"{self._place}: {table}"
 
 
 def _read_local(path: str) -> bytes:

@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from reconciler.catalogs.connection import CatalogSettings
-from reconciler.catalogs.errors import translating
+from reconciler.catalogs.errors import UNREACHABLE, translating
 from reconciler.errors import CatalogUnavailable, CommitStateUnknown, InvalidInput, LakeError, Unauthenticated
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ RETRIES = 3
 LONGEST_PAUSE_SECONDS = 5.0
 _BUSY = frozenset({429, 502, 503, 504})
 _EXPIRED = frozenset({401, 419})
-_UNREACHABLE_HINT = "Is it running, and is its uri right?"
+_UNREACHABLE_HINT = UNREACHABLE[2]
 
 
 class Answer(msgspec.Struct, frozen=True):

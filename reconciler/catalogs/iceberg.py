@@ -33,7 +33,6 @@ from reconciler.errors import (
 )
 from reconciler.model.metadata import past_spec, to_observed
 from reconciler.model.table import DataFile, Observed, PartitionField, TableIdent, TableSpec, TableVersion
-from reconciler.plan.operations import Fidelity
 from reconciler.ports import CommitOutcome, SecurityContext, WriteReceipt
 
 if TYPE_CHECKING:
@@ -62,7 +61,6 @@ class IcebergCatalog:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.settings = settings
-        self._place = settings.place
         self._backend = backend or _backend(settings, cache_folder)
         self._now_ms = now_ms
         self._sleep = sleep
@@ -77,7 +75,7 @@ class IcebergCatalog:
         """Observe many tables as cheaply as the catalog allows; a failure is that table's value."""
         for table, loaded in self._backend.load_many(tables):
             try:
-                with translating(self._where(table)):
+                with translating(self.settings.where(table)):
                     if isinstance(loaded, Exception):
                         raise loaded
                     observed = to_observed(loaded.metadata, table)
@@ -99,7 +97,7 @@ class IcebergCatalog:
         def read() -> tuple[DataFile, ...]:
             loaded = self._backend.load(table)
             io = storage.file_io(self._backend.storage_access(table), loaded.metadata.properties)
-            return data_files(loaded, io, snapshot_id, self._where(table))
+            return data_files(loaded, io, snapshot_id, self.settings.where(table))
 
         return self._in(table, read)
 
@@ -112,7 +110,7 @@ class IcebergCatalog:
             if expires_at_ms is not None and expires_at_ms <= self._now_ms():
                 raise Unauthenticated(
                     "The storage credentials of this table have expired.",
-                    where=self._where(table),
+                    where=self.settings.where(table),
                     hint="Ask the catalog's administrator why it vends expired ones, or check this machine's clock.",
                 )
             return SecurityContext(properties=properties, expires_at_ms=expires_at_ms)
@@ -128,16 +126,12 @@ class IcebergCatalog:
             access = self._backend.storage_access(table)
             statistics = to_observed(loaded.metadata, table).statistics
             return IcebergReader(
-                storage.pyiceberg_table(table, loaded, access), snapshot_id, statistics, self._where(table)
+                storage.pyiceberg_table(table, loaded, access), snapshot_id, statistics, self.settings.where(table)
             )
 
         return self._in(table, open_)
 
     # ------------------------------------------------------------ metadata commits
-
-    def fidelity(self, feature: str) -> Fidelity:
-        """Tell how truly this catalog and Iceberg realise a feature."""
-        return refusals.fidelity(self.settings.kind, feature)
 
     def refusal(self, change: Change, current: Observed | None) -> str | None:
         """Say why the catalog cannot make `change`, naming the executor that can; None: it can."""
@@ -189,7 +183,7 @@ class IcebergCatalog:
         if unknown:
             raise unknown
         raise CommitConflict(
-            f"Other writers got in first {ATTEMPTS} times.", where=self._where(table), hint="Apply again."
+            f"Other writers got in first {ATTEMPTS} times.", where=self.settings.where(table), hint="Apply again."
         )
 
     def _create(self, table: TableIdent, changes: Sequence[Change]) -> CommitOutcome:
@@ -245,7 +239,7 @@ class IcebergCatalog:
         if wrong:
             raise InvalidTable(
                 f"The commit went through, but the catalog stored another {' and '.join(wrong)} than planned.",
-                where=self._where(table),
+                where=self.settings.where(table),
                 hint="Plan again to see the difference, and report it.",
             )
         return _outcome(loaded)
@@ -258,7 +252,9 @@ class IcebergCatalog:
 
         def write() -> WriteReceipt:
             loaded, access = self._backend.load(table), self._backend.storage_access(table)
-            return stage(table, storage.pyiceberg_table(table, loaded, access), batch, ingest_id, self._where(table))
+            return stage(
+                table, storage.pyiceberg_table(table, loaded, access), batch, ingest_id, self.settings.where(table)
+            )
 
         return self._in(table, write)
 
@@ -269,7 +265,7 @@ class IcebergCatalog:
     def _append(self, table: TableIdent, receipts: Sequence[WriteReceipt]) -> CommitOutcome:
         from reconciler.catalogs import writes
 
-        where = self._where(table)
+        where = self.settings.where(table)
         unknown: CommitStateUnknown | None = None
         for attempt in range(ATTEMPTS):
             self._pause(attempt)
@@ -316,7 +312,7 @@ class IcebergCatalog:
             if live != uuid:
                 raise CommitConflict(
                     f"The table was made anew since it was planned: its uuid was {uuid} and is {live}.",
-                    where=self._where(table),
+                    where=self.settings.where(table),
                     hint="Plan again.",
                 )
             self._backend.drop_table(table)
@@ -326,32 +322,29 @@ class IcebergCatalog:
     def list_tables(self, namespace: tuple[str, ...] | None = None) -> tuple[TableIdent, ...]:
         """List the tables of one namespace, or of the whole catalog."""
         spaces = (namespace,) if namespace is not None else self.list_namespaces()
-        return self._in("", lambda: tuple(sorted(t for space in spaces for t in self._backend.list_tables(space))))
+        return self._in((), lambda: tuple(sorted(t for space in spaces for t in self._backend.list_tables(space))))
 
     def list_namespaces(self) -> tuple[tuple[str, ...], ...]:
         """List every namespace, nested ones included."""
-        return self._in("", lambda: namespaces.list_namespaces(self._backend))
+        return self._in((), lambda: namespaces.list_namespaces(self._backend))
 
     def describe_namespace(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
         """Return a namespace's properties; raises NamespaceNotFound."""
-        return self._in("", lambda: self._backend.describe_namespace(namespace))
+        return self._in((), lambda: self._backend.describe_namespace(namespace))
 
     def create_namespace(self, namespace: tuple[str, ...]) -> None:
         """Create a namespace, parents included; a no-op when it is there."""
-        self._in("", lambda: namespaces.ensure_namespace(self._backend, namespace))
+        self._in((), lambda: namespaces.ensure_namespace(self._backend, namespace))
 
     def drop_namespace(self, namespace: tuple[str, ...]) -> None:
         """Drop a namespace when it is empty; raises NamespaceNotEmpty."""
-        self._in("", lambda: self._backend.drop_namespace(namespace))
+        self._in((), lambda: self._backend.drop_namespace(namespace))
 
     # ------------------------------------------------------------ plumbing
 
-    def _in(self, about: TableIdent | str, work: Callable[[], _T]) -> _T:
-        with translating(self._where(about)):
+    def _in(self, about: TableIdent | tuple[str, ...], work: Callable[[], _T]) -> _T:
+        with translating(self.settings.where(about)):
             return work()
-
-    def _where(self, about: TableIdent | str) -> str:
-        return f"{self._place}: {about}" if about else self._place
 
     def _pause(self, attempt: int) -> None:
         if attempt:

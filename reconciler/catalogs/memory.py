@@ -39,7 +39,6 @@ from reconciler.model.table import (
     TableVersion,
 )
 from reconciler.model.types import StructType, walk
-from reconciler.plan.operations import Fidelity
 from reconciler.ports import CommitOutcome, SecurityContext, WriteReceipt
 
 if TYPE_CHECKING:
@@ -150,10 +149,6 @@ class MemoryCatalog:
         with self._lock:
             self._table(table)
             return SecurityContext(properties={})
-
-    def fidelity(self, feature: str) -> Fidelity:
-        """Answer as a catalog that can do everything: the model can."""
-        return Fidelity.EXACT if feature else Fidelity.UNSUPPORTED
 
     def refusal(self, change: Change, current: Observed | None) -> str | None:
         """Refuse nothing."""

@@ -61,12 +61,12 @@ class MetastoreBackend:
         """Read one table."""
         if self._sqlite is not None:
             return self._sqlite.load(table)
-        with translating(self._where(table)):
+        with translating(self._settings.where(table)):
             loaded = self.catalog().load_table(_name(table))
             location = loaded.metadata_location
             with loaded.io.new_input(location).open() as stream:
                 data = stream.read()
-            return Loaded(decode_metadata(data, where=self._where(table)), location, data)
+            return Loaded(decode_metadata(data, where=self._settings.where(table)), location, data)
 
     def load_many(self, tables: Iterable[TableIdent]) -> Iterator[tuple[TableIdent, Loaded | Exception]]:
         """Read many; only SQLite has a cheaper way than one by one."""
@@ -87,7 +87,7 @@ class MetastoreBackend:
 
     def new_location(self, table: TableIdent, spec: TableSpec) -> str:
         """Return the warehouse's convention for this table."""
-        with translating(self._where(table)):
+        with translating(self._settings.where(table)):
             catalog: MetastoreCatalog = self.catalog()  # type: ignore[assignment]
             return catalog._resolve_table_location(None, ".".join(table.namespace), table.name)
 
@@ -96,7 +96,7 @@ class MetastoreBackend:
     ) -> Loaded | None:
         """Commit through PyIceberg, which checks the requirements on freshly loaded metadata and swaps its location."""
         is_creation = any(requirement.get("type") == "assert-create" for requirement in requirements)
-        with translating(self._where(table)):
+        with translating(self._settings.where(table)):
             asserted, wanted = _as_models(requirements, updates)
             handle = _handle(table, self.catalog())
         try:
@@ -105,12 +105,12 @@ class MetastoreBackend:
             raise self._commit_error(e, table, is_creation=is_creation) from e
         try:
             data = self._read_file(location)
-            return Loaded(decode_metadata(data, where=self._where(table)), location, data)
+            return Loaded(decode_metadata(data, where=self._settings.where(table)), location, data)
         except Exception:  # noqa: BLE001  (it is committed; the caller observes again)
             return None
 
     def _commit_error(self, error: Exception, table: TableIdent, *, is_creation: bool) -> LakeError:
-        where = self._where(table)
+        where = self._settings.where(table)
         names = {cls.__name__ for cls in type(error).__mro__}
         if not names.intersection(_DEFINITE) and not _is_sqlite_refusal(error):
             return CommitStateUnknown(
@@ -130,7 +130,7 @@ class MetastoreBackend:
         if self._sqlite is not None and (tables := self._sqlite.list_tables(namespace)):
             return tables
         self._require_catalog(namespace)
-        with translating(self._where(namespace)):
+        with translating(self._settings.where(namespace)):
             found = self.catalog().list_tables(namespace)
             return [TableIdent(tuple(parts[:-1]), parts[-1]) for parts in found]
 
@@ -138,34 +138,34 @@ class MetastoreBackend:
         """List the namespaces right below a parent."""
         if self._is_absent:
             return []
-        with translating(self._where(parent)):
+        with translating(self._settings.where(parent)):
             return [tuple(parts) for parts in self.catalog().list_namespaces(parent)]
 
     def describe_namespace(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
         """Return a namespace's properties."""
         self._require_catalog(namespace)
-        with translating(self._where(namespace)):
+        with translating(self._settings.where(namespace)):
             return dict(self.catalog().load_namespace_properties(namespace))
 
     def create_namespace(self, namespace: tuple[str, ...]) -> None:
         """Create one namespace."""
-        with translating(self._where(namespace)):
+        with translating(self._settings.where(namespace)):
             self.catalog().create_namespace(namespace)
 
     def drop_namespace(self, namespace: tuple[str, ...]) -> None:
         """Drop one empty namespace."""
         self._require_catalog(namespace)
-        with translating(self._where(namespace)):
+        with translating(self._settings.where(namespace)):
             self.catalog().drop_namespace(namespace)
 
     def rename_table(self, before: TableIdent, after: TableIdent) -> None:
         """Rename a table."""
-        with translating(self._where(before)):
+        with translating(self._settings.where(before)):
             self.catalog().rename_table(_name(before), _name(after))
 
     def drop_table(self, table: TableIdent) -> None:
         """Remove a table from the catalog and keep its files."""
-        with translating(self._where(table)):
+        with translating(self._settings.where(table)):
             self.catalog().drop_table(_name(table))
 
     # ------------------------------------------------------------ plumbing
@@ -179,7 +179,7 @@ class MetastoreBackend:
     def _require_catalog(self, namespace: tuple[str, ...]) -> None:
         if self._is_absent:
             raise NamespaceNotFound(
-                "There is no such namespace.", where=self._where(namespace), hint="Create it first."
+                "There is no such namespace.", where=self._settings.where(namespace), hint="Create it first."
             )
 
     def catalog(self) -> Catalog:
@@ -200,10 +200,6 @@ class MetastoreBackend:
 
     def _text_properties(self) -> dict[str, str]:
         return {key: value for key, value in self._settings.properties.items() if isinstance(value, str)}
-
-    def _where(self, about: object) -> str:
-        name = ".".join(about) if isinstance(about, tuple) else str(about)
-        return f"{self._settings.place}: {name}" if name else self._settings.place
 
 
 def load_pyiceberg(settings: CatalogSettings) -> Catalog:

@@ -3,35 +3,11 @@
 from __future__ import annotations
 
 from reconciler.diff.changes import Change, CreateTable, DropTable, RenameTable, UpgradeFormat
+from reconciler.model.primitives import NEWEST_FORMAT_VERSION
 from reconciler.model.table import Observed
-from reconciler.plan.operations import Fidelity
 
-NEWEST_FORMAT_VERSION = 3
-NEWEST_METASTORE_VERSION = 2
+NEWEST_PYICEBERG_VERSION = 2
 """PyIceberg 0.12 raises NotImplementedError when it is to write v3 metadata; a REST server writes it itself."""
-
-_FEATURES: dict[str, Fidelity] = {
-    "columns": Fidelity.EXACT,
-    "nested-columns": Fidelity.EXACT,
-    "identifier-fields": Fidelity.EXACT,
-    "partitioning": Fidelity.EXACT,
-    "sort-order": Fidelity.EXACT,
-    "properties": Fidelity.EXACT,
-    "tags": Fidelity.EXACT,
-    "branches": Fidelity.EXACT,
-    "rename-table": Fidelity.EXACT,
-    "indexes": Fidelity.INEXACT,  # bloom filters, sort order and statistics
-    "constraints": Fidelity.INEXACT,  # checked by our jobs, not by the format
-    "materialized-views": Fidelity.INEXACT,  # a table that we refresh
-}
-_V3_FEATURES = frozenset({"format-v3", "column-defaults", "variant", "row-lineage"})
-
-
-def fidelity(kind: str, feature: str) -> Fidelity:
-    """Tell how truly a kind of catalog realises a feature; what nobody has heard of is unsupported."""
-    if feature in _V3_FEATURES:
-        return Fidelity.EXACT if kind == "rest" else Fidelity.UNSUPPORTED
-    return _FEATURES.get(feature, Fidelity.UNSUPPORTED)
 
 
 def refusal(kind: str, change: Change, current: Observed | None) -> str | None:
@@ -39,7 +15,7 @@ def refusal(kind: str, change: Change, current: Observed | None) -> str | None:
     version = _version_after(change, current)
     if version > NEWEST_FORMAT_VERSION:
         return f"Iceberg format v{version} is not known; the newest is v{NEWEST_FORMAT_VERSION}."
-    if version > NEWEST_METASTORE_VERSION and kind != "rest":
+    if version > NEWEST_PYICEBERG_VERSION and kind != "rest":
         return (
             f"PyIceberg cannot write format v{version} metadata into a '{kind or 'custom'}' catalog; "
             "--engine spark can."

@@ -17,6 +17,7 @@ import msgspec
 
 from reconciler.catalogs.backend import Loaded
 from reconciler.catalogs.partition_files import write_files
+from reconciler.catalogs.refusals import NEWEST_PYICEBERG_VERSION
 from reconciler.errors import CommitConflict, InvalidInput, Unsupported
 from reconciler.model.metadata import Json, JsonObject
 from reconciler.model.table import TableIdent
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 INGEST_IDS = "laketable.ingest-ids"
 _INGEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _STAGED = re.compile(r"/laketable-staged-(\d+)-[0-9a-f-]+\.avro$")
-_NEWEST_WRITABLE = 2
 
 
 def stage(ident: TableIdent, table: Table, batch: pa.RecordBatch, ingest_id: str, where: str) -> WriteReceipt:
@@ -98,7 +98,7 @@ def plan_append(
 
 
 def _require_writable(table: Table, where: str) -> None:
-    if table.metadata.format_version > _NEWEST_WRITABLE:
+    if table.metadata.format_version > NEWEST_PYICEBERG_VERSION:
         raise Unsupported(
             f"PyIceberg cannot write data into a format v{table.metadata.format_version} table.",
             where=where,

@@ -16,7 +16,7 @@ from reconciler.errors import ExitCode, PlanStale
 from reconciler.pipeline import Approval, Execution, Proposal, execute, failure, judged
 from reconciler.plan.events import Event, Failed, Refused, Skipped
 from reconciler.plan.operations import OperationClass
-from reconciler.plan.policy import approves
+from reconciler.plan.policy import Outcome, approves
 from reconciler.render.events import render_event, render_event_json
 from reconciler.render.report import Verdict, short_hash
 from reconciler.render.text import render_report, render_summary
@@ -148,7 +148,7 @@ def _run(proposal: Proposal, execution: Execution) -> Iterator[Event]:
 def _asked(proposal: Proposal, approval: Approval) -> Proposal:
     """Ask about a plan that waits for approval: yes, or for a destructive one the start of its hash."""
     plan, decision = proposal.plan, proposal.decision
-    if plan is None or decision is None or decision.outcome != "needs-approval" or not is_interactive():
+    if plan is None or decision is None or decision.outcome is not Outcome.NEEDS_APPROVAL or not is_interactive():
         return proposal
     digest = plan.hash.removeprefix("sha256:")
     if plan.operation_class is OperationClass.DESTRUCTIVE:

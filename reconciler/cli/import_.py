@@ -11,10 +11,12 @@ from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.cli import options
 from reconciler.cli.console import note, progress, say
 from reconciler.cli.live import open_workspace
-from reconciler.errors import ExitCode, InvalidInput, LakeError, TableNotFound
+from reconciler.errors import ExitCode, InvalidInput, LakeError, ManifestErrors, TableNotFound
+from reconciler.model.documents import load_documents
 from reconciler.model.observed_manifest import dns_label, from_observed
 from reconciler.model.table import Observed, TableIdent
 from reconciler.model.yaml_text import dump_yaml
+from reconciler.render.safe import clean
 from reconciler.render.units import plural
 
 
@@ -38,11 +40,13 @@ def command(
     written: dict[str, TableIdent] = {}
     failed = 0
     for ident, found in progress(catalog.get_table_specs(idents), len(idents), "importing"):
-        if isinstance(found, Observed):
+        try:
+            if isinstance(found, LakeError):
+                raise found
             _emit(found, ident, catalog_name, output_dir, written)
-        else:
+        except LakeError as error:
             failed += 1
-            note(f"error: {found if isinstance(found, LakeError) else f'{ident} cannot be read'}")
+            note(f"error: {clean(str(error), 2_000)}")
     if output_dir:
         say(f"Wrote {plural(len(written), 'manifest')} to {output_dir}.")
     return ExitCode.ERROR if failed else ExitCode.OK
@@ -65,6 +69,19 @@ def _named(catalog: IcebergCatalog, names: Iterable[str]) -> Iterator[TableIdent
             ) from error
 
 
+def _check(text: str, ident: TableIdent) -> None:
+    """Refuse to hand out a manifest that `validate` refuses: a table may hold names that no manifest may."""
+    try:
+        load_documents(text, str(ident))
+    except ManifestErrors as error:
+        first = error.errors[0]
+        raise InvalidInput(
+            f"The live table does not fit a manifest: {first.message}",
+            where=str(ident),
+            hint="Change that with the engine that made it, or write the manifest by hand without it.",
+        ) from error
+
+
 def _emit(
     observed: Observed,
     ident: TableIdent,
@@ -74,6 +91,7 @@ def _emit(
 ) -> None:
     name, namespace = dns_label(ident.name), dns_label("-".join(ident.namespace))
     text = dump_yaml(from_observed(observed, name=name, namespace=namespace, catalog_ref=catalog_name))
+    _check(text, ident)
     if output_dir is None:
         click.echo(("---\n" if written else "") + text, nl=False)
         written[str(ident)] = ident

@@ -15,6 +15,7 @@ from reconciler.cli.results import show_proposals
 from reconciler.cli.workspace import Workspace, complain, worst
 from reconciler.errors import ExitCode, InvalidInput
 from reconciler.pipeline import Approval, Proposal
+from reconciler.plan.policy import Outcome
 
 
 @click.command("plan")
@@ -61,7 +62,7 @@ def exit_code(proposal: Proposal, *, detailed: bool, include_upkeep: bool = Fals
     """Say how one table's plan ends the process."""
     if proposal.plan is None:
         return proposal.error.exit_code if proposal.error else ExitCode.ERROR
-    if proposal.plan.is_blocked or (proposal.decision is not None and proposal.decision.outcome == "deny"):
+    if proposal.plan.is_blocked or (proposal.decision is not None and proposal.decision.outcome is Outcome.DENY):
         return ExitCode.DENIED
     pending = proposal.plan.operations or (include_upkeep and proposal.plan.upkeep)
     return ExitCode.CHANGES if detailed and pending else ExitCode.OK

@@ -14,7 +14,7 @@ from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.cli.console import note, progress
 from reconciler.cli.project import Project, TableDocument, find_catalog
-from reconciler.errors import PRECEDENCE, ExitCode, LakeError
+from reconciler.errors import PRECEDENCE, ExitCode, InvalidInput, LakeError
 from reconciler.model.table import TableIdent
 from reconciler.pipeline import Approval, Execution, Proposal, Request, propose_all
 from reconciler.plan.operations import Plan
@@ -96,6 +96,7 @@ class Workspace:
                 requests.append(self.request(document))
             except LakeError as error:
                 failed[document.place] = Proposal(document.desired.ident, document.place, error=error)
+        _refuse_duplicates(requests)
         proposals = progress(propose_all(requests, approval, now_ms=now_ms()), len(requests), "planning")
         made = {(p.source, p.table): p for p in proposals}
         return [failed.get(d.place) or made[d.place, d.desired.ident] for d in documents]
@@ -146,6 +147,20 @@ class Workspace:
             }
             self._spark = spark_executors(list(self._settings.values()), urls, self._catalogs)
         return self._spark(request.catalog_name)
+
+
+def _refuse_duplicates(requests: Sequence[Request]) -> None:
+    """Refuse two manifests of one table; only now is it known that one names a catalog which the other means unsaid."""
+    seen: dict[tuple[str, TableIdent], Request] = {}
+    for request in requests:
+        first = seen.setdefault((request.catalog_name, request.desired.ident), request)
+        if first is not request:
+            raise InvalidInput(
+                f"Table {request.desired.ident} of catalog {request.catalog_name} is declared twice: here and at "
+                f"{first.source}.",
+                where=request.source,
+                hint="Keep one of the two manifests.",
+            )
 
 
 def _metadata_cache() -> Path | None:

@@ -11,7 +11,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from importlib import import_module
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from reconciler.engines.files import write_atomically
 from reconciler.engines.truststore import options, truststore
 from reconciler.errors import EnvironmentProblem
 
@@ -132,12 +132,6 @@ def _bundled(environ: Mapping[str, str]) -> Java | None:
 
 
 def _write_launcher(path: Path, text: str) -> None:
-    """Put the launcher in place atomically: another process may be about to run it."""
-    if path.is_file() and path.read_text() == text and os.access(path, os.X_OK):
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-    Path(draft).chmod(0o755)
-    Path(draft).replace(path)
+    is_there = path.is_file() and path.read_text() == text and os.access(path, os.X_OK)
+    if not is_there:
+        write_atomically(path, text.encode(), 0o755)

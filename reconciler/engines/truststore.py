@@ -7,15 +7,15 @@ jar that pip could. Its launcher gets a truststore made of the bundle that Pytho
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import ssl
-import tempfile
 import warnings
 from collections.abc import Mapping
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
+
+from reconciler.engines.files import write_atomically
 
 PASSWORD = "changeit"  # noqa: S105  (a truststore holds public certificates; Java wants a password all the same)
 
@@ -33,7 +33,7 @@ def truststore(folder: Path, environ: Mapping[str, str]) -> Path | None:
     pem = bundle.read_bytes()
     store = folder / f"trust-{sha256(pem).hexdigest()[:16]}.p12"
     if not store.is_file():
-        _write(store, _pkcs12(pem))
+        write_atomically(store, _pkcs12(pem))
     return store
 
 
@@ -66,12 +66,3 @@ def _pkcs12(pem: bytes) -> bytes:
             found.append(x509.load_pem_x509_certificate(block))
     named = [PKCS12Certificate(certificate, f"ca-{n}".encode()) for n, certificate in enumerate(found)]
     return serialize_java_truststore(named, BestAvailableEncryption(PASSWORD.encode()))
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Put it in place atomically: another process may be about to read it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-    Path(draft).replace(path)

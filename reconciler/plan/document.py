@@ -83,15 +83,11 @@ def decode(content: bytes | str, *, where: str = "") -> tuple[PlannedTable, ...]
     return document.tables
 
 
-def json_schema() -> dict[str, object]:
-    """Return the JSON Schema of the document."""
-    schema = msgspec.json.schema(PlanDocument)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **schema}
-
-
-def schema_page() -> str:
-    """Print the JSON Schema as it is published."""
-    return msgspec.json.format(msgspec.json.encode(json_schema(), order="sorted"), indent=2).decode() + "\n"
+def schema_page(document: type[msgspec.Struct] = PlanDocument, schema_id: str = SCHEMA_ID) -> str:
+    """Print the JSON Schema of a document as it is published."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": schema_id}
+    schema |= msgspec.json.schema(document)
+    return msgspec.json.format(msgspec.json.encode(schema, order="sorted"), indent=2).decode() + "\n"
 
 
 def _is_untouched(content: bytes | str, document: PlanDocument) -> bool:

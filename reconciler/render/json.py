@@ -7,10 +7,11 @@ machine would otherwise have to work out: verdict, reasons, class, cost, errors.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from reconciler.plan import document
 from reconciler.plan.operations import Cost, Plan
 from reconciler.render.report import Report
 
@@ -48,8 +49,8 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def render_json(reports: Sequence[Report]) -> str:
     """Render reports as one indented JSON document, ending in a newline."""
-    document = PlanReport(tables=tuple(_table(report) for report in reports))
-    return msgspec.json.format(msgspec.json.encode(document, order="deterministic"), indent=2).decode() + "\n"
+    printed = PlanReport(tables=tuple(_table(report) for report in reports))
+    return msgspec.json.format(msgspec.json.encode(printed, order="deterministic"), indent=2).decode() + "\n"
 
 
 def _table(report: Report) -> TableReport:
@@ -76,12 +77,6 @@ def _table(report: Report) -> TableReport:
     )
 
 
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the report."""
-    schema = msgspec.json.schema(PlanReport)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **schema}
-
-
 def schema_page() -> str:
-    """Print the JSON Schema as it is published."""
-    return msgspec.json.format(msgspec.json.encode(json_schema(), order="sorted"), indent=2).decode() + "\n"
+    """Print the JSON Schema of the report as it is published."""
+    return document.schema_page(PlanReport, SCHEMA_ID)

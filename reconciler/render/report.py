@@ -6,13 +6,14 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
 from reconciler.errors import LakeError
 from reconciler.model.table import Statistics
 from reconciler.plan.operations import Cost, Finding, Operation, OperationClass, Plan, Severity
+from reconciler.plan.policy import Decision, Outcome
 from reconciler.render.safe import clean
 from reconciler.render.units import count, plural, short_count, size
 
@@ -33,25 +34,6 @@ class Verdict(StrEnum):
     UNCHANGED = "no changes"
 
 
-class Judged(Protocol):
-    """What rendering needs of a policy decision; `outcome` is allow, needs-approval or deny."""
-
-    @property
-    def outcome(self) -> str:
-        """Say what may happen."""
-        ...
-
-    @property
-    def reasons(self) -> Sequence[str]:
-        """Say why."""
-        ...
-
-    @property
-    def flag_suffices(self) -> bool:
-        """Say whether `--auto-approve` would release a plan that waits."""
-        ...
-
-
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """One manifest's outcome, ready to show: a plan with its decision, or the error that kept it from one.
 
@@ -70,14 +52,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
     @classmethod
-    def of(cls, plan: Plan, decision: Judged | None = None, *, source: str = "", command: str = "") -> Report:
+    def of(cls, plan: Plan, decision: Decision | None = None, *, source: str = "", command: str = "") -> Report:
         """Report a plan and its decision."""
         return cls(
             name=str(plan.table),
             source=_encodable(source),
             plan=plan,
-            outcome=str(decision.outcome) if decision else "",
-            reasons=tuple(str(reason) for reason in decision.reasons) if decision else (),
+            outcome=decision.outcome.value if decision else "",
+            reasons=decision.reasons if decision else (),
             flag_suffices=decision.flag_suffices if decision else False,
             command=command,
         )
@@ -94,11 +76,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             return Verdict.FAILED
         if self.plan.is_blocked:
             return Verdict.BLOCKED
-        if self.outcome == "deny":
+        if self.outcome == Outcome.DENY:
             return Verdict.DENIED
         if self.plan.is_empty:
             return Verdict.UNCHANGED
-        return Verdict.ALLOWED if self.outcome == "allow" else Verdict.WAITING
+        return Verdict.ALLOWED if self.outcome == Outcome.ALLOW else Verdict.WAITING
 
 
 def _encodable(path: str) -> str:

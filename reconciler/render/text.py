@@ -11,7 +11,6 @@ from reconciler.plan.operations import Fidelity, Finding, Note, Operation, Opera
 from reconciler.render.describe import Aspect, Description, Mark, describe, parts
 from reconciler.render.grid import GAP, MINIMUM_WIDTH, Cell, Style, fit, grid, lay, natural_widths, paint, wrap
 from reconciler.render.report import (
-    Judged,
     Report,
     Verdict,
     class_text,
@@ -47,27 +46,13 @@ _VERDICTS = {
 }
 
 
-def render_plan(
-    plan: Plan,
-    decision: Judged | None,
-    *,
-    width: int,
-    color: bool,
-    source: str = "",
-    limit: int = ROWS,
-    info: bool = False,
-) -> str:
-    """Render one plan for a reviewer, ending in a newline.
-
-    At most `limit` rows of each kind are shown, the riskiest first to stay; info findings only with `info`.
-    """
-    return render_report(Report.of(plan, decision, source=source), width=width, color=color, limit=limit, info=info)
-
-
 def render_report(
     report: Report, *, width: int, color: bool, limit: int = ROWS, info: bool = False, next_step: bool = True
 ) -> str:
-    """Render one manifest's outcome: its plan, or why there is none; and, unless told not to, what to do next."""
+    """Render one manifest's outcome for a reviewer: its plan, or why there is none; and what to do next, if wanted.
+
+    At most `limit` rows of each kind are shown, the riskiest first to stay; info findings only with `info`.
+    """
     page = _Page(width, color, limit)
     plan = report.plan
     if plan is None:

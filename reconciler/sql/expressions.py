@@ -10,7 +10,7 @@ from sqlglot import exp
 from reconciler.model.suggestions import did_you_mean
 from reconciler.model.types import FieldPath, StructType, Type
 from reconciler.sql.literals import quote_name
-from reconciler.sql.nodes import Input, Written
+from reconciler.sql.nodes import Input, Written, few
 from reconciler.sql.parsing import check_same, offset_of, parse_scalar
 from reconciler.sql.refusals import RefusedSql
 from reconciler.sql.scalar import ScalarWriter
@@ -45,9 +45,7 @@ class _SchemaScope:
     def find(self, parts: Sequence[exp.Identifier]) -> tuple[Written, int]:
         name = parts[0].name
         if self._is_known and name not in self._types:
-            listed = list(self._types)
-            few = f"There are: {', '.join(listed[:8])}{', …' if len(listed) > 8 else ''}."
-            hint = did_you_mean(name, listed) or few
+            hint = did_you_mean(name, self._types) or f"There are: {few(self._types)}."
             raise RefusedSql(f"there is no column '{name[:80]}'", hint, offset=offset_of(parts[0]))
         read = frozenset({Input((name,))})
         return Written(quote_name(name, offset_of(parts[0])), self._types.get(name), read), 1

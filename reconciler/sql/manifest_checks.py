@@ -6,7 +6,7 @@ to the allowlist only, and user functions to their form; the pipeline checks bot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from reconciler.model.faults import DocumentPath, Fault
 from reconciler.model.manifest.table import Column, LakeTable
@@ -85,7 +85,11 @@ def _read(text: str, schema: StructType, place: DocumentPath) -> tuple[frozenset
 def _predicate_faults(text: str, schema: StructType | None, place: DocumentPath) -> list[Fault]:
     from reconciler.sql.expressions import parse_predicate
 
-    return _refused(lambda: parse_predicate(text, schema=schema, functions=None), text, place)
+    try:
+        parse_predicate(text, schema=schema, functions=None)
+    except RefusedSql as error:
+        return [_fault(error, text, place)]
+    return []
 
 
 def _query_faults(manifest: LakeTable, text: str) -> list[Fault]:
@@ -99,14 +103,6 @@ def _query_faults(manifest: LakeTable, text: str) -> list[Fault]:
         return [_fault(error, text, place)]
     if own in {source.table for source in query.sources}:
         return [Fault(place, f"the view reads itself ({own})", "Read its sources instead.")]
-    return []
-
-
-def _refused(read: Callable[[], object], text: str, place: DocumentPath) -> list[Fault]:
-    try:
-        read()
-    except RefusedSql as error:
-        return [_fault(error, text, place)]
     return []
 
 

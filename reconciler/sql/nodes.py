@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -96,6 +96,12 @@ def check_constant_text(written: Written, parts: Sequence[Written], node: exp.Ex
     """Refuse text computed from constant texts alone: `concat('to', 'day')` would be a moment that moves."""
     if written.is_constant and written.type in (None, "string") and any(p.type in (None, "string") for p in parts):
         raise refusal(node, "this computes a text from constants alone", "Write the result itself.")
+
+
+def few(names: Iterable[str]) -> str:
+    """List the first names, for a hint."""
+    listed = list(names)
+    return f"{', '.join(listed[:8])}{', …' if len(listed) > 8 else ''}"
 
 
 def merge(sql: str, type_: Type | None, parts: Sequence[Written]) -> Written:

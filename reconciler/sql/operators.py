@@ -27,6 +27,7 @@ from reconciler.sql.nodes import (
     common,
     element,
     expect,
+    few,
     join,
     kind_of,
     merge,
@@ -142,7 +143,7 @@ class OperatorWriter:
         field = next((field for field in fields_of(parent) if field.name == name.name), None)
         if field is None or not isinstance(parent, StructType):
             known = [other.name for other in fields_of(parent)] if isinstance(parent, StructType) else []
-            hint = did_you_mean(name.name, known) or (f"It has {_few(known)}." if known else "It has no fields.")
+            hint = did_you_mean(name.name, known) or (f"It has {few(known)}." if known else "It has no fields.")
             raise refusal(name, f"{written.sql} has no field '{name.name}'", hint)
         type_: Type = ListType(element=field.type, element_required=False) if is_list else field.type
         below = ("element", name.name) if is_list else (name.name,)
@@ -324,7 +325,3 @@ def _is_path(written: Written) -> bool:
 
 def _below(one: Input, names: FieldPath) -> Input:
     return msgspec.structs.replace(one, path=(*one.path, *names))
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")

@@ -13,7 +13,7 @@ from reconciler.model.table import TableIdent
 from reconciler.model.types import StructType, Type
 from reconciler.sql.functions import words
 from reconciler.sql.literals import quote_name
-from reconciler.sql.nodes import Input, Written
+from reconciler.sql.nodes import Input, Written, few
 from reconciler.sql.parsing import offset_of
 from reconciler.sql.refusals import RefusedSql
 
@@ -145,4 +145,4 @@ class QueryScope:
 
 def _known(names: Mapping[str, OutputColumn] | set[str] | None) -> str:
     listed = sorted(names or ())
-    return f"There are: {', '.join(listed[:8])}{', …' if len(listed) > 8 else ''}." if listed else ""
+    return f"There are: {few(listed)}." if listed else ""

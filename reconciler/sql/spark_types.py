@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from sqlglot import exp
 
+from reconciler.model.primitives import decimal_parts
 from reconciler.model.types import Field, ListType, MapType, StructType, Type
 from reconciler.sql.literals import quote_name
 from reconciler.sql.parsing import offset_of
@@ -29,7 +29,6 @@ _PRIMITIVES: dict[object, tuple[str, str | None]] = {
     _KIND.TIMESTAMPLTZ: ("TIMESTAMP", "timestamptz"),
     _KIND.TIMESTAMPNTZ: ("TIMESTAMP_NTZ", "timestamp"),
 }
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _HINT = "Types: boolean, int, bigint, float, double, decimal(P,S), string, binary, date, timestamp, timestamp_ntz."
 INTEGERS = {"int": 10, "long": 20}
 FLOATS = ("float", "double")
@@ -136,8 +135,7 @@ def _decimal_arithmetic(operator: str, left: str, right: str) -> str | None:
 def _precision(type_: str) -> tuple[int, int] | None:
     if type_ in INTEGERS:
         return INTEGERS[type_], 0
-    match = _DECIMAL.fullmatch(type_)
-    return (int(match[1]), int(match[2])) if match else None
+    return decimal_parts(type_)
 
 
 def _bounded(precision: int, scale: int) -> str:

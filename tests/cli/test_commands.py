@@ -454,3 +454,18 @@ def test_a_hidden_part_of_the_project_is_found_from_a_subfolder(lab: Lab) -> Non
     (lab.folder / inside).mkdir(parents=True)
     deep = Lab(lab.folder / inside)
     assert deep.run("plan", "-f", lab.folder / "orders.yaml", "--detailed-exitcode").code == 0
+
+
+def test_a_table_that_no_manifest_can_describe_is_one_line_and_stops_no_other(lab: Lab) -> None:
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import LongType, NestedField
+
+    lab.apply(["name: id, type: long"])
+    schema = Schema(NestedField(1, "total\u00a0amount", LongType(), required=False))
+    lab.catalog().create_table("sales.a_sheet", schema)
+    result = lab.run("import", "sales")
+    assert result.code == 1
+    assert "name: orders" in result.out
+    assert "sheet" not in result.out
+    (line,) = result.errors
+    assert line.startswith("error: sales.a_sheet: The live table does not fit a manifest: spec.columns[0].name")

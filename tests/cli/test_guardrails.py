@@ -70,3 +70,13 @@ def test_an_approval_left_in_the_manifest_does_not_repeat_what_was_undone(lab: L
     assert "released this plan once already" in result.err
     lab.ok("apply", "-f", path, "--approve", approved)
     assert list(lab.columns()) == ["id"]
+
+
+def test_one_table_declared_with_and_without_its_catalog_is_refused(lab: Lab) -> None:
+    lab.manifest([ID])
+    lab.manifest(["name: other, type: int"], "catalogRef: {name: lake}", "identifier: sales.orders", name="twin")
+    result = lab.run("apply", "-f", ".", "--auto-approve")
+    assert result.code == 1
+    assert len(result.errors) == 1
+    assert "Table sales.orders of catalog lake is declared twice" in result.errors[0]
+    assert not (lab.folder / ".laketable" / "catalog.db").exists()

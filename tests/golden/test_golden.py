@@ -23,7 +23,8 @@ from reconciler.plan.operations import Plan
 from reconciler.plan.planner import plan
 from reconciler.plan.policy import judge
 from reconciler.plan.proofs import needs_data_files
-from reconciler.render.text import render_plan
+from reconciler.render.report import Report
+from reconciler.render.text import render_report
 from tests.goldens import Golden
 
 HERE = Path(__file__).parent
@@ -72,7 +73,8 @@ def test_case(case: Path, golden: Golden) -> None:
     decision = judge(made, (), approvals=frozenset(), auto_approve=False, now_ms=NOW_MS)
     golden.check_file(case / "changes.json", printed(made))
     golden.check_file(
-        case / "plan.txt", render_plan(made, decision, width=110, color=False, source="desired.yaml", info=True)
+        case / "plan.txt",
+        render_report(Report.of(made, decision, source="desired.yaml"), width=110, color=False, info=True),
     )
 
 

@@ -10,13 +10,18 @@ import msgspec
 import pytest
 
 from reconciler.errors import InvalidInput
-from reconciler.plan.document import PlannedTable, decode, encode, json_schema, schema_page
+from reconciler.plan.document import PlannedTable, decode, encode, schema_page
 from tests.diff.tables import desired, field, spec, wanted
 from tests.goldens import Golden
 from tests.plan.planning import live, planned
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "plan.schema.json"
 ORDERS = spec(field(1, "id", "int"), field(2, "cust_id"), properties={"write.format.default": "parquet"})
+
+
+def json_schema() -> dict[str, object]:
+    schema: dict[str, object] = msgspec.json.decode(schema_page())
+    return schema
 
 
 def plans() -> tuple[PlannedTable, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from reconciler.diff.changes import (
     AddColumn,
     AlterColumnRequired,
@@ -36,6 +34,7 @@ from reconciler.plan.operations import (
     Plan,
     Severity,
 )
+from reconciler.plan.policy import Decision, Outcome
 
 ORDERS = TableIdent(("sales",), "orders")
 HASH = "sha256:9f3c1ab2" + "0" * 56
@@ -89,8 +88,8 @@ def plan(
     )
 
 
-def decision(outcome: str, *reasons: str) -> SimpleNamespace:
-    return SimpleNamespace(outcome=outcome, reasons=reasons, flag_suffices=False)
+def decision(outcome: str, *reasons: str) -> Decision:
+    return Decision(outcome=Outcome(outcome), reasons=reasons)
 
 
 RENAME = note(RenameColumn(path=("cust_id",), field_id=7, to="customer_ref"), breaking=True)

@@ -8,9 +8,10 @@ from reconciler.errors import CatalogUnavailable
 from reconciler.model.table import TableIdent
 from reconciler.model.types import Field
 from reconciler.plan.operations import Finding, Operation, OperationClass, OperationKind, Plan, Severity
+from reconciler.plan.policy import Decision
 from reconciler.render.report import Report, Verdict
 from reconciler.render.safe import display_width
-from reconciler.render.text import render_plan, render_report, render_summary
+from reconciler.render.text import render_report, render_summary
 from tests.goldens import Golden
 from tests.render import samples
 from tests.render.samples import ADD, DROP, HASH, PROPERTY, RENAME, WIDEN, decision, note, plan
@@ -23,7 +24,7 @@ UPKEEP = Operation(
     summary="claim the table for sales/orders",
     operation_class=OperationClass.METADATA_ONLY,
 )
-CASES: dict[str, tuple[Plan, object, int]] = {
+CASES: dict[str, tuple[Plan, Decision | None, int]] = {
     "manual": (samples.manual(), WAITING, 140),
     "manual-80": (samples.manual(), WAITING, 80),
     "manual-60": (samples.manual(), WAITING, 60),
@@ -39,8 +40,9 @@ CASES: dict[str, tuple[Plan, object, int]] = {
 }
 
 
-def show(made: Plan, judged: object = None, *, width: int = 100, color: bool = False, **more: object) -> str:
-    return render_plan(made, judged, width=width, color=color, source="orders.yaml:3", **more)  # type: ignore[arg-type]
+def show(made: Plan, judged: Decision | None = None, *, width: int = 100, color: bool = False, **more: object) -> str:
+    report = Report.of(made, judged, source="orders.yaml:3")
+    return render_report(report, width=width, color=color, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -95,7 +97,7 @@ def test_hostile_names_cannot_act_on_the_terminal() -> None:
         owner=evil,
     )
     judged = decision("deny", evil)
-    text = render_plan(made, judged, width=300, color=False, source=f"{evil}.yaml:3")
+    text = render_report(Report.of(made, judged, source=f"{evil}.yaml:3"), width=300, color=False)
     assert all(character == "\n" or character.isprintable() for character in text)
     assert not any(line.startswith("  No changes.") for line in text.splitlines())
     assert r"\x1b[2K" in text
@@ -126,7 +128,9 @@ def test_the_whole_hash_is_there_to_be_approved_only_while_it_waits() -> None:
 
 
 def test_a_file_name_is_quoted_for_the_shell() -> None:
-    text = render_plan(plan(WIDEN), decision("allow"), width=100, color=False, source="my tables/$(x).yaml:3:1")
+    text = render_report(
+        Report.of(plan(WIDEN), decision("allow"), source="my tables/$(x).yaml:3:1"), width=100, color=False
+    )
     assert "Next: laketable apply -f 'my tables/$(x).yaml'\n" in text
 
 
@@ -143,7 +147,7 @@ def test_a_file_name_is_quoted_for_the_shell() -> None:
     ],
 )
 def test_verdicts(made: Plan, outcome: str, verdict: Verdict) -> None:
-    assert Report.of(made, decision(outcome)).verdict is verdict
+    assert Report.of(made, decision(outcome) if outcome else None).verdict is verdict
 
 
 def test_a_failure_is_its_one_line() -> None:

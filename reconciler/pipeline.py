@@ -39,14 +39,16 @@ from reconciler.errors import (
     Unsupported,
 )
 from reconciler.model import bookkeeping
-from reconciler.model.table import DataFile, Desired, Observed, TableIdent, TableVersion
+from reconciler.model.table import DataFile, Desired, Observed, TableIdent, TableSpec, TableVersion
 from reconciler.model.types import StructType, dotted
+from reconciler.plan.data import data_operations, memory_after, needs_files
 from reconciler.plan.events import Committed, Dropped, Event, Failed, Refused, Renamed, Replayed, Skipped, Started
+from reconciler.plan.findings import finding
 from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan
 from reconciler.plan.planner import plan, plan_drop, plan_offline, plan_undo
 from reconciler.plan.policy import Decision, Outcome, Policy, approves, judge
 from reconciler.plan.proofs import invalidated, needs_data_files
-from reconciler.ports import CatalogProvider, MetadataExecutor
+from reconciler.ports import CatalogProvider, DataRuntime, MetadataExecutor
 from reconciler.render.report import short_hash
 
 PROOF_ROUNDS = 4
@@ -62,6 +64,7 @@ class Request:
     policies: tuple[Policy, ...] = ()
     source: str = ""
     is_undo: bool = False
+    runtime: str = "local"
 
     @classmethod
     def undo(
@@ -158,16 +161,22 @@ def make_plan(request: Request, current: Observed | None, *, now_ms: int, take_o
     desired = request.desired
     binding = bind(desired, current, now_ms=now_ms)
     changes = diff(current.spec if current else None, binding.spec)
-    return plan(
+    needs_rows = needs_data_files(changes) or needs_files(desired, current)
+    made = plan(
         desired,
         current,
         binding,
         changes,
         dialect=dialect_for(desired.format),
         catalog=request.catalog_name,
-        files=_data_files(request.catalog, current, changes),
+        files=_data_files(request.catalog, current) if needs_rows else None,
         take_ownership=take_ownership,
     )
+    if request.runtime == "local" or not data_operations(made):
+        return made
+    message = f"Computed columns need a data job, and the runtime {request.runtime} of catalog {request.catalog_name}"
+    refusal = finding("LK208", f"{message} does not run yet.", hint="Set its runtime to local.")
+    return msgspec.structs.replace(made, findings=(*made.findings, refusal))
 
 
 def propose_undo(request: Request, current: Observed, approval: Approval, *, now_ms: int) -> Proposal:
@@ -192,7 +201,7 @@ def propose_undo(request: Request, current: Observed, approval: Approval, *, now
             owner=request.desired.owner,
             catalog=request.catalog_name,
             dialect=dialect,
-            files=_data_files(request.catalog, current, diff(current.spec, past)),
+            files=_data_files(request.catalog, current) if needs_data_files(diff(current.spec, past)) else None,
         )
     if not made.operations:
         raise RefNotFound(
@@ -245,10 +254,8 @@ def _is_used(committed: str, proposal: Proposal) -> bool:
     return is_this and any(made.hash == record.plan for record in bookkeeping.read(current.bookkeeping).history)
 
 
-def _data_files(
-    catalog: CatalogProvider, current: Observed | None, changes: tuple[Change, ...]
-) -> tuple[DataFile, ...] | None:
-    if current is None or not needs_data_files(changes):
+def _data_files(catalog: CatalogProvider, current: Observed | None) -> tuple[DataFile, ...] | None:
+    if current is None:
         return None
     if current.version.snapshot_id is None:
         return ()
@@ -263,12 +270,13 @@ class Execution:
     """How to carry plans out: which engine (auto, catalog, spark), who acts, when, and whether upkeep is included.
 
     `executor` gives the named executor of a catalog; it is called only for an executor that is needed, so that no JVM
-    starts for a plan that the catalog commits.
+    starts for a plan that the catalog commits. `data` gives what runs a catalog's data jobs.
     """
 
     executor: Callable[[str, Request], MetadataExecutor]
     actor: str
     now_ms: int
+    data: Callable[[Request], DataRuntime] | None = None
     engine: str = "auto"
     include_upkeep: bool = False
 
@@ -337,9 +345,21 @@ def _carry_out(
                 case RenameTable(before=before, after=after):
                     _by_executor(request, current, change, made.base, execution)
                     yield Renamed(table=after, before=before)
-    yield _commit_proven(request, current, made, operations, execution)
+    if any(operation.kind in (OperationKind.COMMIT, OperationKind.RENAME_TABLE) for operation in operations):
+        yield _commit_proven(request, current, made, operations, execution)
     if made.guards_snapshot:
         _withdraw_invalidated(request, made, execution)
+    if data_operations(made):
+        # The job plans again by itself: what it does is named by the operations' ids.
+        yield from _runtime(request, execution).run(made)
+
+
+def _runtime(request: Request, execution: Execution) -> DataRuntime:
+    if execution.data is None or execution.engine == "catalog":
+        raise Unsupported(
+            "A catalog cannot fill rows: the metadata is committed, the rows are not.", hint="Apply with --engine auto."
+        )
+    return execution.data(request)
 
 
 def _commit_proven(
@@ -448,6 +468,7 @@ def _bookkeeping(
         managed = bookkeeping.managed_after(request.desired, target, known, now_ms=execution.now_ms)
     record = _record(current, changes, plan_hash, execution)
     after = bookkeeping.write(bookkeeping.append_history(managed, record))
+    yield from _computed_memory(request, current, target)
     for key, value in after.items():
         # The owner rides along unchanged, too: a table that somebody claimed since must refuse the commit.
         if before.get(key) != value or key == bookkeeping.OWNER:
@@ -455,6 +476,17 @@ def _bookkeeping(
     for key in bookkeeping.KEYS:
         if key in before and key not in after:
             yield UnsetProperty(key=key, before=before[key])
+
+
+def _computed_memory(request: Request, current: Observed | None, target: TableSpec) -> Iterator[Change]:
+    if request.is_undo:
+        return
+    live = current.bookkeeping if current else {}
+    for key, value in memory_after(request.desired, current, target).items():
+        if value is None:
+            yield UnsetProperty(key=key, before=live[key])
+        else:
+            yield SetProperty(key=key, before=live.get(key), after=value)
 
 
 def _record(

@@ -5,7 +5,7 @@ No exception but `LakeError` leaves a port. In an observation None means "cannot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -13,7 +13,8 @@ import msgspec
 from reconciler.diff.changes import Change
 from reconciler.errors import LakeError
 from reconciler.model.table import DataFile, Observed, Statistics, TableIdent, TableSpec, TableVersion
-from reconciler.plan.operations import Fidelity
+from reconciler.plan.events import Event
+from reconciler.plan.operations import Fidelity, Operation, Plan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -163,4 +164,52 @@ class TableReader(Protocol):
 
     def statistics(self) -> Statistics:
         """Return the snapshot's totals."""
+        ...
+
+
+class StagingRef(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a data operation's work lies until it is published: a branch of the table, found again by its name."""
+
+    table: TableIdent
+    uuid: str
+    branch: str
+
+
+class Staged(Protocol):
+    """A data operation whose rows are written and audited, and which nobody sees yet; like a database transaction.
+
+    `files`, `rows` and `bytes` are what was written; `main_moved` says after `commit` that others had committed.
+    """
+
+    files: int
+    rows: int
+    bytes: int
+    main_moved: bool
+
+    def commit(self) -> CommitOutcome:
+        """Publish in one commit; a second call finds it done and says replayed."""
+        ...
+
+    def abort(self) -> None:
+        """Drop what was staged; nothing happens after a commit, nor when nobody knows whether there was one."""
+        ...
+
+
+class Engine(Protocol):
+    """Runs data operations; every step is recovered by asking the catalog, so `execute` and `resume` are one."""
+
+    def execute(self, operation: Operation, ref: StagingRef, tell: Callable[[Event], None]) -> Staged:
+        """Stage an operation, or what is left of it; `tell` hears of progress."""
+        ...
+
+    def resume(self, operation: Operation, ref: StagingRef, tell: Callable[[Event], None]) -> Staged:
+        """Go on after a crash."""
+        ...
+
+
+class DataRuntime(Protocol):
+    """Where data jobs run: it starts `laketable execute` and hands on what that tells."""
+
+    def run(self, plan: Plan) -> Iterator[Event]:
+        """Carry out a plan's data operations; errors become the last event."""
         ...

@@ -11,10 +11,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LAYERS = (
     *("errors", "model", "diff sql", "plan", "ports", "dialects"),
-    *("catalogs engines render", "pipeline", "cli operator"),
+    *("catalogs engines render", "pipeline", "jobs", "cli operator"),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts.split()}
-IMPURE_LAYERS = {"catalogs", "engines", "pipeline", "cli", "operator"}
+IMPURE_LAYERS = {"catalogs", "engines", "pipeline", "jobs", "cli", "operator"}
 FORBIDDEN = {
     *("os", "io", "time", "random", "secrets", "socket", "subprocess", "tempfile", "shutil", "logging", "threading"),
     *("asyncio", "urllib.request", "http", "pathlib", "sqlite3", "pyspark", "py4j", "kubernetes", "kopf", "pyiceberg"),

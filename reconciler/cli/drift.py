@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import click
 
 from reconciler.cli import options
@@ -10,6 +12,8 @@ from reconciler.cli.plan import exit_code
 from reconciler.cli.project import load_tables
 from reconciler.cli.workspace import Workspace, complain, worst
 from reconciler.errors import ExitCode
+from reconciler.pipeline import Proposal
+from reconciler.plan.data import unfilled_rows
 from reconciler.render.status import drift_table, table
 from reconciler.render.units import plural
 
@@ -26,6 +30,8 @@ def command(names: tuple[str, ...], recursive: bool, unmanaged: bool) -> int:
     drifted = [p.plan for p in proposals if p.plan is not None and not p.plan.is_empty]
     if drifted:
         say(drift_table(drifted, width(), color=wants_color()))
+    for line in _unfilled(proposals):
+        say(line)
     say(f"{len(drifted)} of {plural(len(proposals), 'table')} drifted.")
     strangers = _strangers(workspace) if unmanaged else []
     if strangers:
@@ -33,6 +39,20 @@ def command(names: tuple[str, ...], recursive: bool, unmanaged: bool) -> int:
         say(f"Without a manifest: {plural(len(strangers), 'table')}; 'laketable import' writes one.")
     codes = [exit_code(p, detailed=True) for p in proposals if p.plan is None]
     return worst([*codes, *([ExitCode.CHANGES] if drifted or strangers else [])])
+
+
+def _unfilled(proposals: Sequence[Proposal]) -> Iterator[str]:
+    """Count rows without computed values by the manifests' null counts: no drift of the table, but of its rows."""
+    for p in proposals:
+        if p.request is None or p.current is None or not p.request.desired.computed:
+            continue
+        head = p.current.version.snapshot_id
+        if p.plan is None or not p.plan.is_empty or head is None:
+            continue
+        files = p.request.catalog.get_data_files(p.current.spec.ident, head)
+        for column, rows in unfilled_rows(p.request.desired, p.current, files).items():
+            found = f"{p.table}.{column}: {plural(rows, 'row')} without a value"
+            yield f"{found}; 'laketable backfill' fills those that can have one."
 
 
 def _strangers(workspace: Workspace) -> list[tuple[str, str]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from reconciler.catalogs.connection import EMBEDDED, CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.cli.console import note
-from reconciler.ports import MetadataExecutor
+from reconciler.model.manifest.catalog import Runtime
+from reconciler.model.quantities import parse_size
+from reconciler.ports import Engine, MetadataExecutor
 
 
 def spark_executors(
@@ -35,8 +37,31 @@ def _local(name: str, settings: Sequence[CatalogSettings]) -> MetadataExecutor:
     for known in settings:
         if known.origin == EMBEDDED and known.sqlite_path is not None:
             known.sqlite_path.parent.mkdir(parents=True, exist_ok=True)  # SQLite makes the file, but no folder
-    catalogs = [(s.name, {k: v for k, v in s.properties.items() if isinstance(v, str)}) for s in settings]
-    return SparkExecutor(spark_session(catalogs, short=True), name)
+    return SparkExecutor(spark_session(_known(settings), short=True), name)
+
+
+def _known(settings: Sequence[CatalogSettings]) -> list[tuple[str, Mapping[str, str]]]:
+    return [(s.name, {k: v for k, v in s.properties.items() if isinstance(v, str)}) for s in settings]
+
+
+def data_engine(name: str, settings: Sequence[CatalogSettings], runtime: Runtime | None) -> Engine:
+    """Start Spark for a catalog's data jobs, as large as its runtime says."""
+    from reconciler.engines.data_job import SparkEngine
+    from reconciler.engines.session import spark_session
+
+    return SparkEngine(spark_session(_known(settings), _profile(runtime)), name)
+
+
+def _profile(runtime: Runtime | None) -> dict[str, str]:
+    """Translate a runtime into Spark's settings."""
+    if runtime is None:
+        return {}
+    conf = dict(runtime.spark_conf or {})
+    if runtime.memory is not None:
+        conf["spark.driver.memory"] = f"{parse_size(runtime.memory) // 2**20}m"
+    if runtime.cores is not None:
+        conf["spark.master"] = f"local[{runtime.cores}]"
+    return conf
 
 
 def _connect(name: str, url: str, catalog: IcebergCatalog) -> MetadataExecutor:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
@@ -16,9 +17,13 @@ from reconciler.cli.project import Project, TableDocument, find_catalog
 from reconciler.errors import PRECEDENCE, ExitCode, InvalidInput, LakeError
 from reconciler.model.table import TableIdent
 from reconciler.pipeline import Approval, Execution, Proposal, Request, propose_all
-from reconciler.ports import MetadataExecutor
+from reconciler.plan.operations import Plan
+from reconciler.ports import DataRuntime, Engine, MetadataExecutor
 from reconciler.render.report import Report
 from reconciler.render.safe import clean
+
+if TYPE_CHECKING:
+    from reconciler.model.manifest.catalog import Runtime
 
 ACTOR_VARIABLE = "LAKETABLE_ACTOR"
 NOTHING_APPROVED = Approval()
@@ -46,6 +51,8 @@ class Workspace:
     _settings: dict[str, CatalogSettings] = field(default_factory=dict)
     _found: dict[str | None, CatalogSettings] = field(default_factory=dict)
     _spark: Callable[[str], MetadataExecutor] | None = None
+    _engines: dict[str, Engine] = field(default_factory=dict)
+    _documents: dict[tuple[str, TableIdent], TableDocument] = field(default_factory=dict)
 
     def settings(self, name: str | None, *, where: str = "") -> CatalogSettings:
         """Find a catalog's settings, once per name that manifests give it."""
@@ -65,13 +72,21 @@ class Workspace:
     def request(self, document: TableDocument) -> Request:
         """Turn a manifest into a request; raises InvalidInput when its catalog is not known."""
         catalog = self.catalog(document.catalog_ref, where=document.place)
+        self._documents[document.place, document.desired.ident] = document
+        runtime = self.runtime(catalog.settings.name)
         return Request(
             desired=document.desired,
             catalog=catalog,
             catalog_name=catalog.settings.name,
             policies=self.project.policies,
             source=document.place,
+            runtime=runtime.type if runtime else "local",
         )
+
+    def runtime(self, name: str) -> Runtime | None:
+        """Return where a catalog's data jobs run; None: nothing is said about it."""
+        manifest, _ = self.project.catalogs.get(name, (None, ""))
+        return manifest.spec.runtime if manifest else None
 
     def propose(self, documents: Sequence[TableDocument], approval: Approval = NOTHING_APPROVED) -> list[Proposal]:
         """Plan every manifest; the proposals come in the manifests' order, failures included."""
@@ -89,8 +104,34 @@ class Workspace:
     def execution(self, *, engine: str, include_upkeep: bool) -> Execution:
         """Say how plans are carried out from here."""
         return Execution(
-            executor=self.executor, actor=actor(), now_ms=now_ms(), engine=engine, include_upkeep=include_upkeep
+            executor=self.executor,
+            actor=actor(),
+            now_ms=now_ms(),
+            data=self.data_runtime,
+            engine=engine,
+            include_upkeep=include_upkeep,
         )
+
+    def data_runtime(self, request: Request) -> DataRuntime:
+        """Return what runs a request's data jobs."""
+        from reconciler.engines.local_runtime import LocalRuntime
+        from reconciler.model.yaml_text import dump_yaml
+        from reconciler.plan.document import PlannedTable, encode
+
+        document = self._documents[request.source, request.desired.ident]
+
+        def printed(plan: Plan) -> bytes:
+            return encode([PlannedTable(plan=plan, manifest=dump_yaml(document.manifest), source=document.source)])
+
+        return LocalRuntime(printed)
+
+    def engine(self, name: str) -> Engine:
+        """Return the engine of a catalog's data jobs; Spark starts on first use."""
+        if name not in self._engines:
+            from reconciler.cli.spark import data_engine
+
+            self._engines[name] = data_engine(name, list(self._settings.values()), self.runtime(name))
+        return self._engines[name]
 
     def executor(self, name: str, request: Request) -> MetadataExecutor:
         """Return the named executor for a request's catalog; Spark starts on first use, once for all catalogs."""

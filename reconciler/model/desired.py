@@ -78,7 +78,12 @@ def to_desired(manifest: LakeTable, project: str = DEFAULT_PROJECT) -> Desired:
         format_version=spec.format_version,
         location=spec.location,
         computed={
-            (c.name,): Computed(expression=c.computed.expression, on_change=c.computed.on_change)
+            (c.name,): Computed(
+                expression=c.computed.expression,
+                on_change=c.computed.on_change,
+                version=c.computed.version,
+                where=c.computed.where,
+            )
             for c in spec.columns or ()
             if c.computed is not None
         },
@@ -213,8 +218,6 @@ def _data_features(spec: LakeTableSpec) -> dict[str, str]:
     """Name each declared part that needs a data job: its place → what it is and everything it says, as JSON."""
     features: dict[str, str] = {}
     for index, column in enumerate(spec.columns or ()):
-        if column.computed is not None:
-            features[_place("columns", index, "computed")] = _feature(f"computed column {column.name}", column.computed)
         if column.type_change is not None:
             features[_place("columns", index, "typeChange")] = _feature(
                 f"type change of {column.name}", column.type_change
@@ -253,7 +256,9 @@ def canonical_desired(desired: Desired) -> bytes:
     plain["data_features"] = {k: v for k, v in desired.data_features.items() if k != MAINTENANCE_FEATURE}
     plain["column_renames"] = sorted((list(path), name) for path, name in desired.column_renames.items())
     plain["defaults_stated"] = sorted(list(path) for path in desired.defaults_stated)
-    plain["computed"] = sorted(([*path], c.expression, c.on_change) for path, c in desired.computed.items())
+    plain["computed"] = [
+        [*path, computed] for path, computed in sorted(desired.computed.items(), key=lambda item: item[0])
+    ]
     plain["refs"] = None if desired.refs is None else sorted(desired.refs, key=lambda ref: (ref.kind, ref.name))
     plain["suppressions"] = sorted(desired.suppressions, key=lambda s: (s.code, s.path or (), s.reason))
     if desired.identifier_fields is not None:

@@ -211,10 +211,15 @@ class DesiredRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Computed(msgspec.Struct, frozen=True, kw_only=True):
-    """A column's expression; what happens to existing rows is `on_change` (Backfill, NewRows, Ignore)."""
+    """A column's expression; what happens to existing rows is `on_change` (Backfill, NewRows, Ignore).
+
+    A raised `version` computes again with the same expression; `where` limits the rows that are filled.
+    """
 
     expression: str
     on_change: str = "Backfill"
+    version: int | None = None
+    where: str | None = None
 
 
 class Suppression(msgspec.Struct, frozen=True, kw_only=True):

@@ -77,4 +77,55 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     is_unknown: bool = False
 
 
-Event = Started | Committed | Replayed | Renamed | Dropped | Skipped | Refused | Failed
+class Progress(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="progress"):
+    """A data operation got on by a chunk; bytes and files are those rewritten so far and in all."""
+
+    table: TableIdent
+    operation: str
+    step: str
+    chunks: int = 0
+    all_chunks: int = 0
+    files: int = 0
+    all_files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    all_bytes: int = 0
+    percent: int = 0
+    eta_seconds: int | None = None
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="published"):
+    """A data operation is on main, in one commit; `replayed` says that an earlier run had published it."""
+
+    table: TableIdent
+    operation: str
+    summary: str
+    snapshot_id: int | None = None
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    replayed: bool = False
+
+
+Event = Started | Committed | Replayed | Renamed | Dropped | Skipped | Refused | Failed | Progress | Published
+
+
+def encode_event(event: Event) -> str:
+    """Print one event as one line of JSON; `event` says which it is, tables are dotted."""
+    fields = msgspec.to_builtins(event)
+    fields["table"] = str(event.table)
+    if isinstance(event, Renamed):
+        fields["before"] = str(event.before)
+    return msgspec.json.encode(fields).decode()
+
+
+def decode_event(line: str | bytes) -> Event:
+    """Read an event back from `encode_event`; raises ValueError for anything else."""
+    fields = msgspec.json.decode(line)
+    if not isinstance(fields, dict):
+        raise ValueError("not an event")
+    for key in ("table", "before"):
+        if isinstance(fields.get(key), str):
+            fields[key] = msgspec.to_builtins(TableIdent.parse(fields[key]))
+    event: Event = msgspec.convert(fields, Event)
+    return event

@@ -268,11 +268,11 @@ _DATA = (
         "LK208",
         "This part needs a data job",
         ERROR,
-        why="The manifest declares something that reads or writes rows. This version makes metadata changes only, and "
-        "half of a declared table would be neither what the file says nor what it was.",
-        before="columns:\n  - {name: total, type: double, computed: {expression: 'price * quantity'}}\n",
-        after="columns:\n  - {name: total, type: double}\n",
-        fix="Leave that part out until data jobs are there.",
+        why="The manifest declares something that reads or writes rows. This version does not run such a job yet, "
+        "and half of a declared table would be neither what the file says nor what it was.",
+        before="constraints: [{name: positive, check: 'amount >= 0'}]\n",
+        after="constraints: []\n",
+        fix="Leave that part out until such data jobs are there.",
     ),
     _kind(
         "LK209",
@@ -330,6 +330,30 @@ _DATA = (
         before="columns:\n  - {name: payload, type: variant, default: '{}'}\n",
         after="columns:\n  - {name: payload, type: variant}\n",
         fix="Remove the default, or make the column optional.",
+    ),
+    _kind(
+        "LK215",
+        "The expression of a computed column is refused",
+        ERROR,
+        why="Only deterministic expressions over the row's own columns, made of known functions, are ever given to "
+        "Spark; everything else could read other data, run code, or give another value each time.",
+        before="columns:\n  - {name: total, type: double, computed: {expression: 'price * rand()'}}\n",
+        after="columns:\n  - {name: total, type: double, computed: {expression: 'price * quantity'}}\n",
+        fix="Write it with the row's own columns and the documented functions.",
+    ),
+    _kind(
+        "LK216",
+        "A column cannot be computed here",
+        ERROR,
+        why="Filling it would change where rows lie or what they are known by, or would read values that are being "
+        "computed in the same pass.",
+        before="columns:\n  - {name: at, type: timestamptz}\n"
+        "  - {name: day, type: date, computed: {expression: 'to_date(at)'}}\n"
+        "partitioning: [{column: day, transform: identity}]\n",
+        after="columns:\n  - {name: at, type: timestamptz}\n"
+        "  - {name: day, type: date, computed: {expression: 'to_date(at)'}}\n"
+        "partitioning: [{column: at, transform: day}]\n",
+        fix="Compute it from plain columns, and keep it out of partitioning, sort order and identifier fields.",
     ),
 )
 

@@ -65,6 +65,11 @@ def operation_id(base: TableVersion | None, kind: OperationKind, changes: Sequen
     return hashlib.sha256(content).hexdigest()[:16]
 
 
+def data_operation_id(uuid: str, kind: OperationKind, arguments: object, revision: str) -> str:
+    """Derive a data operation's id from what it does to which table, and from how often that was done before."""
+    return hashlib.sha256(_ENCODER.encode([uuid, kind, arguments, revision])).hexdigest()[:16]
+
+
 def _arguments(changes: Sequence[Change]) -> list[Change]:
     """Strip from changes what moves while nobody changes the spec: the snapshot a new ref will name, and the owner."""
     return [_canonical(change) for change in changes]

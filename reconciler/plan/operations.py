@@ -77,6 +77,31 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
+class BackfillColumn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A column to compute: `sql` and `where` were parsed and printed anew, nothing an author wrote verbatim.
+
+    Only rows without a value are filled, unless `recompute`: then every row gets the expression's value. `expression`
+    is the hash that the table remembers, `revision` counts its changes, `round` the fills since the last one.
+    """
+
+    name: str
+    field_id: int
+    sql: str
+    where: str | None = None
+    recompute: bool = False
+    expression: str = ""
+    text: str = ""
+    revision: int = 1
+    round: int = 0
+
+
+class Backfill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a BACKFILL does: all columns in one pass over the files. `is_fill`: rows that came without the values."""
+
+    columns: tuple[BackfillColumn, ...]
+    is_fill: bool = False
+
+
 class OperationKind(StrEnum):
     """The work an operation does. Data kinds arrive with the data engine; their names are reserved in the document."""
 
@@ -104,7 +129,9 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One unit of work, in order; a COMMIT is one atomic metadata commit of all its changes.
 
-    `id` is the first 16 hex digits of a sha256 over table uuid, kind, canonical arguments and revision.
+    `id` is the first 16 hex digits of a sha256 over table uuid, kind, canonical arguments and revision. A data
+    operation's parts (backfill, audit, publish) share one id; `resumes` says that its branch is there: it was approved
+    and started, and goes on where it stopped.
     """
 
     id: str
@@ -115,6 +142,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     breaking: bool = False
     cost: Cost = Cost()
     asserts: tuple[str, ...] = ()
+    backfill: Backfill | None = None
+    resumes: bool = False
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

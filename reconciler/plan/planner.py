@@ -17,6 +17,7 @@ from reconciler.errors import OwnershipConflict
 from reconciler.model import bookkeeping
 from reconciler.model.table import DataFile, Desired, Observed, Statistics, TableSpec, TableVersion
 from reconciler.model.types import paths_by_id
+from reconciler.plan.data import plan_computed
 from reconciler.plan.dialect import Context, Dialect
 from reconciler.plan.findings import suppress
 from reconciler.plan.hashing import compared_properties, desired_hash, operation_id, past_hash, plan_hash
@@ -50,6 +51,9 @@ def plan(
     verdict = _judge(changes, Context(current, binding.spec, files), dialect) if changes else _NOTHING
     operations = _operations(verdict, base, guards_snapshot=verdict.guards_snapshot) if changes else ()
     found += verdict.findings
+    data = plan_computed(desired, current, binding.spec, changes, files)
+    operations = (*operations, *data.operations)
+    found += data.findings
     wanted = desired_hash(desired) if operations else ""
     return Plan(
         table=desired.ident,
@@ -61,7 +65,7 @@ def plan(
         notes=verdict.notes,
         operations=operations,
         findings=suppress(found, desired.suppressions) if found or desired.suppressions else (),
-        upkeep=() if operations or current is None else upkeep_operations(desired, current),
+        upkeep=() if operations or current is None else (*upkeep_operations(desired, current), *data.upkeep),
         guards_snapshot=verdict.guards_snapshot,
         desired_hash=wanted,
         hash=plan_hash(wanted, base, compared_properties(desired, current), operations) if operations else "",

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from typing import assert_never
 
-import msgspec
-
-from reconciler.plan.events import Committed, Dropped, Event, Failed, Refused, Renamed, Replayed, Skipped, Started
+from reconciler.plan.events import (
+    Committed,
+    Dropped,
+    Event,
+    Failed,
+    Progress,
+    Published,
+    Refused,
+    Renamed,
+    Replayed,
+    Skipped,
+    Started,
+    encode_event,
+)
 from reconciler.render.grid import Style, paint
 from reconciler.render.report import short_hash
 from reconciler.render.safe import clean
-from reconciler.render.units import plural
+from reconciler.render.units import plural, size
 
 
 def render_event(event: Event, *, color: bool = False) -> str:
@@ -29,6 +40,11 @@ def render_event(event: Event, *, color: bool = False) -> str:
             return f"{paint('✓', Style.ADD, color)} {table}: renamed from {clean(str(before))}"
         case Dropped(uuid=uuid):
             return f"{paint('✓', Style.ADD, color)} {table}: dropped (uuid {clean(uuid)})"
+        case Progress():
+            return paint(f"  {table}: {_progress(event)}", Style.DIM, color)
+        case Published(summary=summary, replayed=replayed):
+            found = " (an earlier run had published it)" if replayed else _amount(event)
+            return f"{paint('✓', Style.ADD, color)} {table}: {clean(summary)}{found}"
         case Skipped(message=message):
             return paint(f"= {table}: {clean(message)}", Style.DIM, color)
         case Refused(reason=reason, message=message, hint=hint):
@@ -42,14 +58,22 @@ def render_event(event: Event, *, color: bool = False) -> str:
             assert_never(event)
 
 
+def _progress(event: Progress) -> str:
+    if not event.all_files:
+        return clean(event.step)
+    done = f"{event.files:,} of {plural(event.all_files, 'file')}, {size(event.bytes)} of {size(event.all_bytes)}"
+    left = "" if event.eta_seconds is None else f", {event.eta_seconds} s left"
+    return f"{clean(event.step)} {event.percent} % ({done}{left})"
+
+
+def _amount(event: Published) -> str:
+    return f": {plural(event.files, 'file')}, {plural(event.rows, 'row')}, {size(event.bytes)} rewritten"
+
+
 def _tail(hint: str) -> str:
     return f" {clean(hint)}" if hint else ""
 
 
 def render_event_json(event: Event) -> str:
     """Render one event as one line of JSON, without a newline; `event` says which it is, `table` is dotted."""
-    fields = msgspec.to_builtins(event)
-    fields["table"] = str(event.table)
-    if isinstance(event, Renamed):
-        fields["before"] = str(event.before)
-    return msgspec.json.encode(fields).decode()
+    return encode_event(event)

@@ -18,6 +18,7 @@ from reconciler.model.desired import to_desired
 from reconciler.model.documents import load_documents
 from reconciler.model.manifest import LakeTable
 from reconciler.model.table import DataFile, Desired, Observed
+from reconciler.plan.data import needs_files
 from reconciler.plan.operations import Plan
 from reconciler.plan.planner import plan
 from reconciler.plan.policy import judge
@@ -57,7 +58,8 @@ def make_plan(case: Path) -> Plan:
     live = current.table if current else None
     binding = bind(desired, live, now_ms=NOW_MS)
     changes = diff(live.spec if live else None, binding.spec)
-    files = current.files if current and needs_data_files(changes) else None
+    needs_rows = needs_data_files(changes) or needs_files(desired, live)
+    files = current.files if current and needs_rows else None
     return plan(desired, live, binding, changes, dialect=dialect_for(desired.format), catalog="lake", files=files)
 
 

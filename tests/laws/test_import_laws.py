@@ -51,7 +51,7 @@ odd_names = st.sampled_from(
         "x" * 100,
     )
 ) | texts.filter(lambda text: bool(text.strip()) and text.isprintable())
-docs = st.none() | st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=20)
+docs = st.none() | st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20)
 
 
 def types(depth: int) -> st.SearchStrategy[Type]:

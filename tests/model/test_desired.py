@@ -88,7 +88,6 @@ def test_columns_with_their_nested_fields() -> None:
 def test_what_needs_a_data_job_is_named_by_its_place() -> None:
     features = desired().data_features
     assert set(features) == {
-        "spec.columns[4].computed",
         "spec.columns[7].typeChange",
         "spec.indexes[0]",
         "spec.constraints[0]",

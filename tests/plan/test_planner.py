@@ -152,11 +152,11 @@ def test_parts_that_need_a_data_job_block_the_plan() -> None:
     manifest = desired(
         wanted("id", "int"),
         wanted("cust_id"),
-        data_features={"spec.columns[1].computed": "computed column cust_id: x"},
+        data_features={"spec.constraints[0]": "constraint positive: x"},
     )
     made = planned(manifest, live(LIVE))
     assert blocking(made) == ["LK208"]
-    assert "Computed column cust_id (spec.columns[1].computed) needs a data job" in message(made, "LK208")
+    assert "Constraint positive (spec.constraints[0]) needs a data job" in message(made, "LK208")
     assert not made.is_empty
 
 

@@ -4,13 +4,37 @@ from typing import get_args
 import pytest
 
 from reconciler.model.table import TableIdent, TableVersion
-from reconciler.plan.events import Committed, Dropped, Event, Failed, Refused, Renamed, Replayed, Skipped, Started
+from reconciler.plan.events import (
+    Committed,
+    Dropped,
+    Event,
+    Failed,
+    Progress,
+    Published,
+    Refused,
+    Renamed,
+    Replayed,
+    Skipped,
+    Started,
+    decode_event,
+)
 from reconciler.render.events import render_event, render_event_json
 
 T = TableIdent(("sales",), "orders")
 HASH = "sha256:" + "9f3c1ab2" * 8
 VERSION = TableVersion(uuid="u", schema_id=13, spec_id=4, sort_order_id=1, last_field_id=32)
 
+HALF = Progress(
+    table=T,
+    operation="ab",
+    step="rewriting",
+    files=1,
+    all_files=2,
+    bytes=1024,
+    all_bytes=2048,
+    percent=50,
+    eta_seconds=3,
+)
 LINES: list[tuple[Event, str]] = [
     (Started(table=T, plan=HASH, operations=1), "  sales.orders: applying sha256:9f3c1ab2…, 1 operation"),
     (
@@ -23,6 +47,16 @@ LINES: list[tuple[Event, str]] = [
     ),
     (Renamed(table=T, before=TableIdent(("sales",), "old")), "✓ sales.orders: renamed from sales.old"),
     (Dropped(table=T, uuid="u"), "✓ sales.orders: dropped (uuid u)"),
+    (HALF, "  sales.orders: rewriting 50 % (1 of 2 files, 1 KiB of 2 KiB, 3 s left)"),
+    (Progress(table=T, operation="ab", step="audit"), "  sales.orders: audit"),
+    (
+        Published(table=T, operation="ab", summary="published total", files=1, rows=3, bytes=2048),
+        "✓ sales.orders: published total: 1 file, 3 rows, 2 KiB rewritten",
+    ),
+    (
+        Published(table=T, operation="ab", summary="published total", replayed=True),
+        "✓ sales.orders: published total (an earlier run had published it)",
+    ),
     (Skipped(table=T), "= sales.orders: no changes"),
     (
         Refused(table=T, reason="ApprovalRequired", message="Nobody approved it.", hint="Approve it."),
@@ -55,6 +89,17 @@ def test_json_is_one_line_that_names_the_event_and_the_table(event: Event, line:
     document = json.loads(text)
     assert document["event"] == type(event).__name__.lower()
     assert document["table"] == "sales.orders"
+
+
+@pytest.mark.parametrize(("event", "line"), LINES)
+def test_json_reads_back(event: Event, line: str) -> None:
+    assert decode_event(render_event_json(event)) == event
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "loaded 3 jars", '{"event": "skipped"}'])
+def test_other_json_is_no_event(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        decode_event(text)
 
 
 def test_hostile_text_stays_on_its_line() -> None:

@@ -1,0 +1,64 @@
+"""`laketable execute`: run the data operations of a plan document; the one entry point of every data job."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from reconciler.cli import options
+from reconciler.cli.console import note, say, wants_color
+from reconciler.cli.files import Source, read_sources
+from reconciler.cli.project import Project, load_beside, load_texts
+from reconciler.cli.workspace import Workspace, worst
+from reconciler.errors import ExitCode
+from reconciler.jobs import run_job
+from reconciler.plan.data import data_operations
+from reconciler.plan.document import decode
+from reconciler.plan.events import Event, Failed, Refused
+from reconciler.ports import Engine
+from reconciler.render.events import render_event, render_event_json
+
+
+@click.command("execute")
+@click.option("--plan", "plan_file", required=True, type=click.Path(dir_okay=False), help="What 'plan --out' wrote.")
+@options.output("text", "json")
+def command(plan_file: str, output: str) -> int:
+    """Fill rows: carry out the data operations of a plan document whose metadata is committed.
+
+    'laketable apply' starts this by itself. It goes on where an earlier run stopped, and does nothing twice.
+    """
+    (file,) = read_sources([plan_file])
+    planned = decode(file.data, where=plan_file)
+    texts = [Source(item.source or plan_file, item.manifest.encode()) for item in planned]
+    around = load_beside([item.source for item in planned if os.path.exists(item.source)])
+    tables = load_texts(texts)
+    workspace = Workspace(Project(tables, around.catalogs, around.policies))
+    proposals = workspace.propose(tables)
+    told = _Told(output)
+    for proposal, item in zip(proposals, planned, strict=True):
+        name = proposal.request.catalog_name if proposal.request else ""
+
+        def engine(name: str = name) -> Engine:
+            return workspace.engine(name)
+
+        run_job(proposal, data_operations(item.plan), engine, told)
+    return worst(told.codes)
+
+
+class _Told:
+    """Shows events as they happen and remembers what went wrong."""
+
+    def __init__(self, output: str) -> None:
+        self._output = output
+        self.codes: list[ExitCode] = [ExitCode.OK]
+
+    def __call__(self, event: Event) -> None:
+        if self._output == "json":
+            say(render_event_json(event))
+        else:
+            (note if isinstance(event, Failed | Refused) else say)(render_event(event, color=wants_color()))
+        if isinstance(event, Failed):
+            self.codes.append(ExitCode.ERROR)
+        elif isinstance(event, Refused):
+            self.codes.append(ExitCode.STALE)

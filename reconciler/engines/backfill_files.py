@@ -1,0 +1,228 @@
+"""How the files of a backfill get their values: which way each file goes, and the way that works for every file.
+
+Spark reads whole files with their deletes applied and writes them anew, one for one: same partition spec, same
+partition, same row order, and in format v3 the same row ids. What it wrote is handed back, not committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import msgspec
+
+from reconciler.engines.java_errors import class_names
+from reconciler.errors import InvalidInput
+from reconciler.plan.data import lacks_value
+from reconciler.plan.operations import Backfill, BackfillColumn
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+ROW_ID = "_row_id"
+LAST_UPDATED = "_last_updated_sequence_number"
+_WHOLE = 1 << 50  # larger than any file: never split one, never put two into one task (two of them do not overflow)
+CHUNK_BYTES = 1 << 30
+
+
+class Way(StrEnum):
+    """How one file gets a value."""
+
+    REWRITE = "rewrite"
+    SPLICE = "splice"
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """One live data file; `java` is Iceberg's FileScanTask."""
+
+    path: str
+    size: int
+    rows: int
+    spec_id: int
+    sort_order_id: int
+    has_deletes: bool
+    is_parquet: bool
+    java: Any
+
+
+def choose_way(task: Task, backfill: Backfill, format_version: int) -> Way:
+    """Choose per file; splicing is not wired in yet, so every file is rewritten."""
+    return Way.REWRITE
+
+
+def live_tasks(table: Any, snapshot_id: int, backfill: Backfill) -> list[Task]:
+    """List a snapshot's files that lack a value, in an order of their own: spec, then path."""
+    ids = [column.field_id for column in backfill.columns]
+    scan = table.newScan().useSnapshot(snapshot_id).includeColumnStats()
+    tasks = []
+    planned = scan.planFiles()
+    try:
+        for task in _iterate(planned):
+            file = task.file()
+            nulls = file.nullValueCounts()
+            counts = [None if nulls is None else nulls.get(id_) for id_ in ids]
+            if any(lacks_value(c, n) for c, n in zip(backfill.columns, counts, strict=True)) and file.recordCount():
+                tasks.append(
+                    Task(
+                        path=str(file.location()),
+                        size=file.fileSizeInBytes(),
+                        rows=file.recordCount(),
+                        spec_id=file.specId(),
+                        sort_order_id=file.sortOrderId() or 0,
+                        has_deletes=not task.deletes().isEmpty(),
+                        is_parquet=str(file.format()) == "PARQUET",
+                        java=task,
+                    )
+                )
+    finally:
+        planned.close()
+    return sorted(tasks, key=lambda t: (t.spec_id, t.sort_order_id, t.path))
+
+
+def _iterate(iterable: Any) -> Iterator[Any]:
+    iterator = iterable.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def chunked(tasks: Sequence[Task], chunk_bytes: int) -> list[list[Task]]:
+    """Group files bounded in bytes; a chunk's files share their partition spec and sort order."""
+    chunks: list[list[Task]] = []
+    for task in tasks:
+        last = chunks[-1] if chunks else []
+        fits = last and sum(t.size for t in last) + task.size <= chunk_bytes
+        if fits and (last[0].spec_id, last[0].sort_order_id) == (task.spec_id, task.sort_order_id):
+            last.append(task)
+        else:
+            chunks.append([task])
+    return chunks
+
+
+# ---------------------------------------------------------------- expressions
+
+
+def filled(frame: DataFrame, backfill: Backfill) -> DataFrame:
+    """Give every row its values; in format v3 a row whose values change is marked as updated, and keeps its id."""
+    from pyspark.sql import functions as F
+
+    values = {column.name: _value(frame, column) for column in backfill.columns}
+    selected: list[Column] = []
+    for field in frame.schema.fields:
+        name = field.name
+        if name in values:
+            selected.append(values[name].alias(name))
+        elif name == LAST_UPDATED and ROW_ID in frame.columns:
+            same = F.lit(True)
+            for column, value in values.items():
+                same = same & frame[_quoted(column)].eqNullSafe(value)
+            selected.append(F.when(same, frame[name]).alias(name))
+        else:
+            selected.append(frame[_quoted(name)])
+    made = frame.select(*selected)
+    _check_plan(made)
+    return made
+
+
+def unfilled(frame: DataFrame, backfill: Backfill) -> DataFrame:
+    """Keep the rows that lack a value they could have."""
+    from pyspark.sql import functions as F
+
+    lacking = F.lit(False)
+    for column in backfill.columns:
+        value = F.expr(column.sql).cast(frame.schema[column.name].dataType)
+        lacks = frame[_quoted(column.name)].isNull() & value.isNotNull()
+        if column.where is not None:
+            lacks = F.expr(column.where) & lacks
+        lacking = lacking | lacks
+    return frame.where(lacking)
+
+
+def _value(frame: DataFrame, column: BackfillColumn) -> Column:
+    from pyspark.sql import functions as F
+
+    present = frame[_quoted(column.name)]
+    value = F.expr(column.sql).cast(frame.schema[column.name].dataType)
+    value = value if column.recompute else F.coalesce(present, value)
+    return value if column.where is None else F.when(F.expr(column.where), value).otherwise(present)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _check_plan(frame: DataFrame) -> None:
+    """Let Spark have the last word on what our parser let through."""
+    plan = frame._jdf.queryExecution().analyzed()
+    if not plan.deterministic() or not plan.subqueriesAll().isEmpty():
+        raise InvalidInput(
+            "Spark finds the expression of a computed column not deterministic, or a query inside it.",
+            hint="Compute it from the row's own columns.",
+        )
+
+
+# ---------------------------------------------------------------- rewrite
+
+
+def rewrite(session: SparkSession, table: Any, tasks: Sequence[Task], backfill: Backfill) -> list[Any]:
+    """Rewrite whole files with their values and return the new ones; nothing is committed.
+
+    These are the parts of Iceberg's own rewrite_data_files: a group of scan tasks that Spark reads as a table, and a
+    write to it that is collected instead of committed.
+    """
+    spark = session._jvm.org.apache.iceberg.spark
+    group = str(uuid4())
+    cache, reads, writes = spark.SparkTableCache.get(), spark.ScanTaskSetManager.get(), None
+    writes = spark.FileRewriteCoordinator.get()
+    staged = session._jvm.java.util.ArrayList()
+    for task in tasks:
+        staged.add(task.java)
+    cache.add(group, table)
+    try:
+        reads.stageTasks(table, group, staged)
+        frame = session.read.format("iceberg").option("split-size", _WHOLE).option("file-open-cost", _WHOLE).load(group)
+        _write(filled(frame, backfill), group, tasks[0])
+        return list(_iterate(writes.fetchNewFiles(table, group)))
+    finally:
+        cache.remove(group)
+        reads.removeTasks(table, group)
+        writes.clearRewrite(table, group)
+
+
+def _write(frame: DataFrame, group: str, first: Task) -> None:
+    try:
+        (
+            frame.write.format("iceberg")
+            .option("target-file-size-bytes", _WHOLE)
+            .option("use-table-distribution-and-ordering", "false")
+            .option("output-spec-id", first.spec_id)
+            .mode("append")
+            .save(group)
+        )
+    except Exception as error:
+        names = class_names(error)
+        if any(name in _ROW_ERRORS for name in names):
+            raise InvalidInput(
+                f"The expression fails on a row ({next(n for n in names if n in _ROW_ERRORS)}).",
+                hint="Use try_cast, try_divide and the like, or limit it with `where`. Main has nothing of it.",
+            ) from error
+        raise
+
+
+_ROW_ERRORS = frozenset(
+    {
+        "SparkArithmeticException",
+        "SparkNumberFormatException",
+        "SparkDateTimeException",
+        "SparkArrayIndexOutOfBoundsException",
+        "SparkIllegalArgumentException",
+        "SparkRuntimeException",
+        "SparkUpgradeException",
+    }
+)
+
+
+def rows_of(files: Iterable[Any]) -> int:
+    """Add up the rows of files."""
+    return sum(file.recordCount() for file in files)

@@ -1,0 +1,103 @@
+"""What a data job does: observe and plan again, then stage and publish the operations it was started for.
+
+The document that starts a job names operations by id. What they do is read from its manifest and the live table, so a
+document cannot bring in an expression that was not parsed, nor work that is no longer wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from reconciler.errors import InvalidInput, LakeError, PlanStale
+from reconciler.model.table import Observed
+from reconciler.pipeline import Proposal, Request, failure
+from reconciler.plan.data import DONE, branch_of, data_operations, fill_operation
+from reconciler.plan.events import Event, Published
+from reconciler.plan.operations import Operation, OperationKind
+from reconciler.ports import Engine, StagingRef
+
+FILL_ROUNDS = 3
+"""How often a job fills what others appended while it ran; the rest is for `laketable backfill`."""
+
+_METADATA = (OperationKind.COMMIT, OperationKind.RENAME_TABLE, OperationKind.DROP_TABLE)
+Tell = Callable[[Event], None]
+
+
+def run_job(proposal: Proposal, wanted: Sequence[Operation], engine: Callable[[], Engine], tell: Tell) -> None:
+    """Carry out the wanted data operations of one table; an error becomes the last event."""
+    try:
+        for operation in wanted:
+            _run(proposal, operation, engine, tell)
+    except LakeError as error:
+        tell(failure(proposal.table, error, proposal.source))
+
+
+def _run(proposal: Proposal, wanted: Operation, engine: Callable[[], Engine], tell: Tell) -> None:
+    request, current, made = proposal.request, proposal.current, proposal.plan
+    if request is None or current is None or made is None:
+        raise proposal.error or InvalidInput("There is no such table.", where=str(proposal.table))
+    if made.is_blocked:
+        raise InvalidInput("A finding forbids this plan.", where=str(proposal.table), hint="Run 'laketable plan'.")
+    if any(operation.kind in _METADATA for operation in made.operations):
+        raise PlanStale(
+            f"{proposal.table} waits for a metadata commit first.", hint="Run 'laketable apply', which does both."
+        )
+    candidates = [*data_operations(made), *filter(None, [fill_operation(request.desired, current)])]
+    operation = next((o for o in candidates if o.id == wanted.id), None)
+    if operation is None:
+        if current.bookkeeping.get(DONE) == wanted.id:
+            tell(_published(proposal, wanted, replayed=True))
+            return
+        raise PlanStale(
+            f"The table or its manifest no longer asks for operation {wanted.id}.", hint="Plan and apply again."
+        )
+    has_moved = _carry_out(proposal, request, current, operation, engine, tell)
+    for _ in range(FILL_ROUNDS):
+        if not has_moved:
+            return
+        seen = request.catalog.get_table_spec(proposal.table)
+        names = frozenset(column.name for column in (operation.backfill.columns if operation.backfill else ()))
+        fill = fill_operation(request.desired, seen, names)
+        if fill is None:
+            return
+        has_moved = _carry_out(proposal, request, seen, fill, engine, tell)
+
+
+def _carry_out(
+    proposal: Proposal,
+    request: Request,
+    current: Observed,
+    operation: Operation,
+    engine: Callable[[], Engine],
+    tell: Tell,
+) -> bool:
+    """Stage and publish one operation; say whether others committed in between."""
+    ref = StagingRef(table=proposal.table, uuid=current.version.uuid, branch=branch_of(operation.id))
+    staged = engine().execute(operation, ref, tell)
+    outcome = staged.commit()
+    tell(
+        Published(
+            table=proposal.table,
+            operation=operation.id,
+            summary=summary_of(operation),
+            snapshot_id=outcome.version.snapshot_id,
+            files=staged.files,
+            rows=staged.rows,
+            bytes=staged.bytes,
+            replayed=outcome.replayed,
+        )
+    )
+    return staged.main_moved
+
+
+def _published(proposal: Proposal, operation: Operation, *, replayed: bool) -> Published:
+    return Published(table=proposal.table, operation=operation.id, summary=summary_of(operation), replayed=replayed)
+
+
+def summary_of(operation: Operation) -> str:
+    """Say what was done."""
+    columns = operation.backfill.columns if operation.backfill else ()
+    names = ", ".join(column.name for column in columns)
+    if operation.backfill is not None and operation.backfill.is_fill:
+        return f"filled {names} in rows written meanwhile"
+    return f"published {names}"

@@ -1,0 +1,399 @@
+"""Plan computed columns: which need their rows filled, what that costs, and what the table remembers about it.
+
+The memory is the property `laketable.computed.<field id>`, written in the commit that makes it true: with the metadata
+where no row has to change, else in the commit that publishes the filled files. So A → B → A computes three times, and a
+backfill that never got published leaves no trace in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from reconciler.diff.apply import CannotApply, apply
+from reconciler.diff.changes import Change, DropRef
+from reconciler.model.table import (
+    BOOKKEEPING_PREFIX,
+    Computed,
+    DataFile,
+    Desired,
+    Observed,
+    TableSpec,
+)
+from reconciler.model.types import Field
+from reconciler.plan.amounts import plural
+from reconciler.plan.findings import finding
+from reconciler.plan.hashing import compared_properties, data_operation_id, desired_hash, operation_id, plan_hash
+from reconciler.plan.operations import (
+    Backfill,
+    BackfillColumn,
+    Cost,
+    Finding,
+    Operation,
+    OperationClass,
+    OperationKind,
+    Plan,
+)
+
+COMPUTED_PREFIX = f"{BOOKKEEPING_PREFIX}computed."
+DONE = f"{BOOKKEEPING_PREFIX}done.backfill"
+BRANCH_PREFIX = "lt_"
+_OUR_BRANCH = re.compile(r"lt_[0-9a-f]{16}")
+_BACKFILL = "Backfill"
+_IGNORE = "Ignore"
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a table knows of one computed column: hashes of the expression and of its text, and how often it ran."""
+
+    expression: str
+    text: str = ""
+    revision: int = 1
+    round: int = 0
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """What the computed columns of one manifest come to."""
+
+    operations: tuple[Operation, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    upkeep: tuple[Operation, ...] = ()
+
+
+_MEMORY = msgspec.json.Decoder(Remembered)
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+_NOTHING = Work()
+
+
+# ---------------------------------------------------------------- memory
+
+
+def computed_key(field_id: int) -> str:
+    """Name the property that remembers one computed column."""
+    return f"{COMPUTED_PREFIX}{field_id}"
+
+
+def branch_of(operation: str) -> str:
+    """Name the branch that an operation works on."""
+    return f"{BRANCH_PREFIX}{operation}"
+
+
+def remembered(bookkeeping: Mapping[str, str], field_id: int) -> Remembered | None:
+    """Read what a table remembers of a computed column; a damaged value counts as absent."""
+    try:
+        return _MEMORY.decode(bookkeeping.get(computed_key(field_id)) or "null")
+    except ValueError:  # msgspec's decoding errors are ValueErrors too
+        return None
+
+
+def published_properties(operation: Operation) -> dict[str, str]:
+    """Return the properties that ride in the commit which publishes an operation."""
+    columns = operation.backfill.columns if operation.backfill else ()
+    return {computed_key(c.field_id): _memory_of(c) for c in columns} | {DONE: operation.id}
+
+
+def memory_after(desired: Desired, current: Observed | None, target: TableSpec) -> dict[str, str | None]:
+    """Return the memory that a metadata commit writes: of columns whose rows stay as they are; None means unset."""
+    after: dict[str, str | None] = {}
+    live = current.bookkeeping if current else {}
+    computed = {field.id: (field, rule) for field, rule in _columns(desired, target)}
+    for key in live:
+        number = key.removeprefix(COMPUTED_PREFIX)
+        if key.startswith(COMPUTED_PREFIX) and number.isdigit() and int(number) not in computed:
+            after[key] = None
+    for field_id, (_, rule) in computed.items():
+        before = remembered(live, field_id)
+        if _is_unchanged(rule, before) or (_has_rows(current) and rule.on_change == _BACKFILL):
+            continue
+        column, _ = _read(_field(target, field_id), rule, target, frozenset())
+        if column is not None and (before is None or before.expression != column.expression):
+            revision = before.revision + 1 if before else 1
+            after[computed_key(field_id)] = _memory_of(msgspec.structs.replace(column, revision=revision))
+    return after
+
+
+def _memory_of(column: BackfillColumn) -> str:
+    memory = Remembered(expression=column.expression, text=column.text, revision=column.revision, round=column.round)
+    return _ENCODER.encode(memory).decode()
+
+
+# ---------------------------------------------------------------- plan
+
+
+def data_operations(plan: Plan) -> tuple[Operation, ...]:
+    """Return the operations that need a data job."""
+    return tuple(operation for operation in plan.operations if operation.backfill is not None)
+
+
+def needs_files(desired: Desired, current: Observed | None) -> bool:
+    """Say whether planning needs the live data files for a backfill's cost."""
+    if current is None or not desired.computed or not _has_rows(current):
+        return False
+    fields = {field.name: field.id for field in current.spec.schema.fields}
+    return any(
+        rule.on_change == _BACKFILL and not _is_unchanged(rule, remembered(current.bookkeeping, fields.get(name, 0)))
+        for (name,), rule in desired.computed.items()
+    )
+
+
+def plan_computed(
+    desired: Desired,
+    current: Observed | None,
+    target: TableSpec,
+    changes: Sequence[Change],
+    files: tuple[DataFile, ...] | None,
+) -> Work:
+    """Plan the computed columns of a manifest; `target` is what the metadata changes lead to."""
+    if not desired.computed and not _leftovers(current):
+        return _NOTHING
+    target = _with_real_ids(current, target, changes)
+    findings: list[Finding] = []
+    pending: list[BackfillColumn] = []
+    names = frozenset(name for (name,) in desired.computed)
+    for field, rule in _columns(desired, target):
+        before = remembered(current.bookkeeping, field.id) if current else None
+        if _is_unchanged(rule, before) and not changes:
+            continue
+        column, refused = _read(field, rule, target, names)
+        findings += refused
+        if column is None or current is None or not _has_rows(current) or rule.on_change != _BACKFILL:
+            continue
+        if before is None or before.expression != column.expression:
+            revision = before.revision + 1 if before else 1
+            pending.append(msgspec.structs.replace(column, revision=revision, recompute=before is not None))
+    if current is None:
+        return Work(findings=tuple(findings))
+    operations = _operations(current, Backfill(columns=tuple(pending)), files) if pending else ()
+    if not pending and not findings:
+        unfinished = fill_operation(desired, current)
+        if unfinished is not None and unfinished.resumes:
+            operations = _with_parts(unfinished)
+    wanted = {branch_of(operation.id) for operation in operations}
+    return Work(
+        operations=operations,
+        findings=tuple(findings),
+        upkeep=tuple(_drop_leftovers(current, wanted)) + tuple(_forgotten(desired, current, target)),
+    )
+
+
+def fill_operation(
+    desired: Desired,
+    current: Observed,
+    names: frozenset[str] | None = None,
+    files: tuple[DataFile, ...] | None = None,
+) -> Operation | None:
+    """Return the operation that fills rows written without their values since the last backfill; None: no column."""
+    columns = []
+    for field, rule in _columns(desired, current.spec):
+        before = remembered(current.bookkeeping, field.id)
+        if before is None or rule.on_change == _IGNORE or (names is not None and field.name not in names):
+            continue
+        column, refused = _read(field, rule, current.spec, frozenset())
+        if column is not None and not refused and column.expression == before.expression:
+            column = msgspec.structs.replace(column, revision=before.revision, round=before.round + 1)
+            columns.append(column)
+    if not columns or not _has_rows(current):
+        return None
+    fill = Backfill(columns=tuple(columns), is_fill=True)
+    return _backfill(current, fill, _cost(fill, files or ()))
+
+
+def fill_plan(desired: Desired, current: Observed, made: Plan, files: tuple[DataFile, ...]) -> Plan | None:
+    """Turn the plan of a table in sync into one that fills its rows; None: no column is computed."""
+    fill = fill_operation(desired, current, files=files)
+    if fill is None:
+        return None
+    operations = _with_parts(fill)
+    wanted = desired_hash(desired)
+    hash_ = plan_hash(wanted, current.version, compared_properties(desired, current), operations)
+    return msgspec.structs.replace(made, operations=operations, upkeep=(), desired_hash=wanted, hash=hash_)
+
+
+def unfilled_rows(desired: Desired, current: Observed, files: Iterable[DataFile]) -> dict[str, int]:
+    """Count per computed column the rows without a value, from manifests: at most so many, for NULL may be right."""
+    fields = [f for f, rule in _columns(desired, current.spec) if rule.on_change == _BACKFILL]
+    counts = {field.name: 0 for field in fields}
+    for file in files:
+        for field in fields:
+            counts[field.name] += file.null_counts.get(field.id, file.rows)
+    return {name: rows for name, rows in counts.items() if rows}
+
+
+def _columns(desired: Desired, target: TableSpec) -> Iterator[tuple[Field, Computed]]:
+    """Pair the computed columns with their fields, in the table's order."""
+    for field in target.schema.fields:
+        rule = desired.computed.get((field.name,))
+        if rule is not None:
+            yield field, rule
+
+
+def _field(target: TableSpec, field_id: int) -> Field:
+    return next(field for field in target.schema.fields if field.id == field_id)
+
+
+def _has_rows(current: Observed | None) -> bool:
+    return current is not None and current.version.snapshot_id is not None
+
+
+def _with_real_ids(current: Observed | None, target: TableSpec, changes: Sequence[Change]) -> TableSpec:
+    """Apply the changes to the live spec: that predicts the field ids that new columns will get."""
+    if current is None or not changes:
+        return target
+    try:
+        return apply(current.spec, changes, last_field_id=current.version.last_field_id)
+    except (CannotApply, ValueError):
+        return target  # a finding blocks such a plan anyway
+
+
+# ---------------------------------------------------------------- expressions
+
+
+def _is_unchanged(rule: Computed, before: Remembered | None) -> bool:
+    """Compare texts: parsing costs more than everything else of a plan that finds nothing to do."""
+    return before is not None and before.text == _text_hash(rule)
+
+
+def _text_hash(rule: Computed) -> str:
+    return _digest([rule.expression, rule.where, rule.version])
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(_ENCODER.encode(value)).hexdigest()[:16]
+
+
+def _read(
+    field: Field, rule: Computed, target: TableSpec, computed: frozenset[str]
+) -> tuple[BackfillColumn | None, list[Finding]]:
+    """Parse a column's expression; `computed` are the names that no expression may read."""
+    from reconciler.sql.expressions import parse_expression, parse_predicate
+    from reconciler.sql.refusals import RefusedSql
+
+    path = (field.name,)
+    column = f"{target.ident.name}.{field.name}"
+    part = "expression"
+    try:
+        parsed = parse_expression(rule.expression, schema=target.schema)
+        part = "where"
+        where = None if rule.where is None else parse_predicate(rule.where, schema=target.schema)
+    except RefusedSql as refused:
+        message = f"Cannot compute {column}: its {part} is refused, {refused.message}."
+        return None, [finding("LK215", message, path=path, hint=refused.hint)]
+    read = parsed.columns | (where.columns if where else frozenset())
+    refusal = _refusal(field, target, read & (computed | {field.name}))
+    if refusal:
+        return None, [finding("LK216", f"Cannot compute {column}: {refusal}", path=path)]
+    condition = where.sql if where else None
+    return BackfillColumn(
+        name=field.name,
+        field_id=field.id,
+        sql=parsed.sql,
+        where=condition,
+        expression=_digest([parsed.sql, condition, rule.version]),
+        text=_text_hash(rule),
+    ), []
+
+
+def _refusal(field: Field, target: TableSpec, computed_inputs: frozenset[str]) -> str:
+    if computed_inputs:
+        return f"it reads {', '.join(sorted(computed_inputs))}, which is computed itself."
+    if any(part.source_id == field.id for part in target.partitioning):
+        return "the table is partitioned by it, so filling it would move rows between partitions."
+    if any(part.source_id == field.id for part in target.sort_order):
+        return "the table is sorted by it, and filled files would not be."
+    if field.id in target.identifier_field_ids:
+        return "it is an identifier field, and filling it would change the rows' keys."
+    return ""
+
+
+# ---------------------------------------------------------------- operations
+
+
+def _operations(current: Observed, backfill: Backfill, files: tuple[DataFile, ...] | None) -> tuple[Operation, ...]:
+    return _with_parts(_backfill(current, backfill, _cost(backfill, files or ())))
+
+
+def _backfill(current: Observed, backfill: Backfill, cost: Cost) -> Operation:
+    arguments = [[c.field_id, c.sql, c.where, c.recompute] for c in backfill.columns]
+    revision = ",".join(f"{c.revision}.{c.round}" for c in backfill.columns)
+    id_ = data_operation_id(current.version.uuid, OperationKind.BACKFILL, arguments, revision)
+    names = ", ".join(column.name for column in backfill.columns)
+    resumes = branch_of(id_) in current.spec.refs
+    verb = "go on to" if resumes else "all rows:" if any(c.recompute for c in backfill.columns) else ""
+    fill = "fill rows without" if backfill.is_fill else "backfill"
+    return Operation(
+        id=id_,
+        kind=OperationKind.BACKFILL,
+        summary=f"{verb} {fill} {names} on a branch".strip(),
+        operation_class=OperationClass.REWRITE,
+        cost=cost,
+        backfill=backfill,
+        resumes=resumes,
+    )
+
+
+def _with_parts(backfill: Operation) -> tuple[Operation, ...]:
+    """Show what follows a backfill: it is one unit of work with it."""
+    count = len(backfill.backfill.columns) if backfill.backfill else 0
+    audit = Operation(
+        id=backfill.id,
+        kind=OperationKind.VALIDATE,
+        summary="audit: as many rows as before, none left without its value",
+        operation_class=OperationClass.AUDIT,
+        resumes=backfill.resumes,
+    )
+    publish = Operation(
+        id=backfill.id,
+        kind=OperationKind.PUBLISH,
+        summary=f"publish {plural(count, 'column')} on main (1 commit)",
+        operation_class=OperationClass.METADATA_ONLY,
+        resumes=backfill.resumes,
+    )
+    return backfill, audit, publish
+
+
+def lacks_value(column: BackfillColumn, null_count: int | None) -> bool:
+    """Say whether a file must be rewritten for a column: unless its manifest proves that no value is missing."""
+    return column.recompute or null_count is None or null_count > 0
+
+
+def _cost(backfill: Backfill, files: Iterable[DataFile]) -> Cost:
+    rewritten = [
+        file
+        for file in files
+        if any(lacks_value(c, file.null_counts.get(c.field_id)) for c in backfill.columns) and file.rows
+    ]
+    size = sum(file.size_bytes for file in rewritten)
+    return Cost(files_read=len(rewritten), bytes_read=size, files_rewritten=len(rewritten), bytes_rewritten=size)
+
+
+# ---------------------------------------------------------------- upkeep
+
+
+def _leftovers(current: Observed | None) -> tuple[str, ...]:
+    return tuple(name for name in current.spec.refs if _OUR_BRANCH.fullmatch(name)) if current else ()
+
+
+def _drop_leftovers(current: Observed, wanted: set[str]) -> Iterator[Operation]:
+    """Drop the branches of operations that no manifest asks for any more; main never had anything of them."""
+    changes = tuple(DropRef(ref=current.spec.refs[name]) for name in _leftovers(current) if name not in wanted)
+    if changes:
+        branches = "1 branch" if len(changes) == 1 else f"{len(changes)} branches"
+        yield _upkeep(f"drop {branches} of given-up work", current, changes)
+
+
+def _forgotten(desired: Desired, current: Observed, target: TableSpec) -> Iterator[Operation]:
+    if memory_after(desired, current, target):
+        yield _upkeep("remember the expressions of computed columns", current, ())
+
+
+def _upkeep(summary: str, current: Observed, changes: tuple[Change, ...]) -> Operation:
+    return Operation(
+        id=operation_id(current.version, OperationKind.COMMIT, changes),
+        kind=OperationKind.COMMIT,
+        summary=summary,
+        changes=changes,
+        operation_class=OperationClass.METADATA_ONLY,
+    )

@@ -1,0 +1,14 @@
+"""What the tests of data operations share."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.data.kit import Shop
+
+
+@pytest.fixture(scope="session")
+def shop(spark: SparkSession, lakes: dict[str, dict[str, str]]) -> Shop:
+    """Make tables on both catalogs."""
+    return Shop(spark, lakes)

@@ -1,0 +1,112 @@
+"""The program itself: plan, apply (with its job as a process of its own), execute, backfill, drift."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.lab import Lab
+
+pytestmark = pytest.mark.spark
+
+PLAIN = ("name: id, type: long", "name: x, type: int")
+COMPUTED = (*PLAIN, "name: total, type: long, computed: {expression: 'x * 2 + id'}")
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return Lab(folder)
+
+
+def test_apply_commits_the_column_and_fills_its_rows(lab: Lab) -> None:
+    lab.apply(PLAIN)
+    lab.append([{"id": 1, "x": 1}, {"id": 2, "x": None}])
+    lab.append([{"id": 3, "x": 3}])
+    path = lab.manifest(COMPUTED)
+    shown = lab.run("plan", "-f", path).out
+    assert "backfill total" in shown
+    assert "rewrite" in shown
+    result = lab.ok("apply", "-f", path, "--auto-approve")
+    assert "published total: 2 files, 3 rows" in result.out
+    rows = sorted((row["id"], row["total"]) for row in lab.rows() if row["total"] is not None)
+    assert rows == [(1, 3), (3, 9)]
+    assert "no changes" in lab.ok("apply", "-f", path).out
+    # rows that somebody appends without the value
+    lab.append([{"id": 4, "x": 4, "total": None}])
+    drift = lab.run("drift", "-f", path)
+    assert "total: 2 rows without a value" in drift.out
+    assert drift.code == 0
+    assert "filled total" in lab.ok("backfill", "-f", path).out
+    assert sorted((r["id"], r["total"]) for r in lab.rows() if r["id"] == 4) == [(4, 12)]
+    assert list(lab.table().metadata.refs) == ["main"]
+
+
+def branches(lab: Lab) -> list[str]:
+    return [name for name in lab.table().metadata.refs if name != "main"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
+def test_a_job_that_ended_half_way_is_taken_up_by_the_next_apply(lab: Lab, how: signal.Signals) -> None:
+    lab.apply(PLAIN)
+    for number in range(4):
+        lab.append([{"id": number, "x": number}])
+    path = lab.manifest(COMPUTED)
+    process = lab.start("apply", "-f", path, "--auto-approve", "--output", "json", start_new_session=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if '"progress"' in line:
+            break
+    if how is signal.SIGKILL:
+        os.killpg(process.pid, how)  # the job and its JVM too
+    else:
+        process.send_signal(how)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert all(row.get("total") is None for row in lab.rows())
+    left = branches(lab)
+    assert len(left) == 1
+    result = lab.ok("apply", "-f", path)
+    assert "published total" in result.out
+    assert sorted((r["id"], r["total"]) for r in lab.rows()) == [(n, n * 3) for n in range(4)]
+    assert branches(lab) == []
+
+
+def test_execute_waits_for_the_metadata_and_finds_finished_work_done(lab: Lab) -> None:
+    lab.apply(PLAIN)
+    lab.append([{"id": 1, "x": 1}])
+    path = lab.manifest(COMPUTED)
+    lab.run("plan", "-f", path, "--out", "plan.json")
+    early = lab.process("execute", "--plan", "plan.json")
+    assert early.code == 4
+    assert "metadata" in early.err
+    lab.ok("apply", "-f", path, "--auto-approve")
+    with lab.untouched():
+        assert "an earlier run had published it" in lab.ok("execute", "--plan", "plan.json").out
+
+
+def test_a_hostile_expression_is_refused_by_validate(lab: Lab) -> None:
+    path = lab.manifest((*PLAIN, "name: total, type: long, computed: {expression: \"reflect('a', 'b')\"}"))
+    result = lab.run("validate", "-f", path)
+    assert result.code == 1
+    assert "reflect() is not allowed" in result.err
+    assert "orders.yaml:8" in result.err
+
+
+def test_a_runtime_that_is_not_there_yet_is_refused_at_plan_time(lab: Lab) -> None:
+    lab.apply(PLAIN)
+    lab.append([{"id": 1, "x": 1}])
+    settings = "".join(f"    {key}: '{value}'\n" for key, value in lab.properties.items())
+    lab.write(
+        "catalog.yaml",
+        "apiVersion: laketable.dev/v1alpha1\nkind: LakeCatalog\nmetadata: {name: lake, namespace: sales}\n"
+        f"spec:\n  properties:\n{settings}  runtime: {{type: connect, url: 'sc://localhost'}}\n",
+    )
+    result = lab.run("plan", "-f", lab.manifest(COMPUTED))
+    assert "LK208" in result.out
+    assert "Set its runtime to local" in result.out

@@ -162,8 +162,11 @@ def _asked(proposal: Proposal, approval: Approval) -> Proposal:
 
 
 def _exit_code(proposal: Proposal, last: Event | None) -> ExitCode:
-    if proposal.error is not None:
-        return proposal.error.exit_code
+    return proposal.error.exit_code if proposal.error is not None else exit_code_of(last)
+
+
+def exit_code_of(last: Event | None) -> ExitCode:
+    """Say how a table's last event ends the process."""
     match last:
         case Failed():
             return ExitCode.ERROR

@@ -8,13 +8,13 @@ from dataclasses import replace
 import click
 
 from reconciler.cli import options
-from reconciler.cli.apply import JsonShow, TextShow
+from reconciler.cli.apply import JsonShow, TextShow, exit_code_of
 from reconciler.cli.project import load_tables
 from reconciler.cli.workspace import Workspace, now_ms, worst
-from reconciler.errors import ExitCode, InvalidInput, LakeError
+from reconciler.errors import InvalidInput, LakeError
 from reconciler.pipeline import Approval, Execution, Proposal, execute, failure, judged
 from reconciler.plan.data import fill_plan, unfilled_rows
-from reconciler.plan.events import Event, Failed, Refused, Skipped
+from reconciler.plan.events import Event, Skipped
 
 
 @click.command("backfill")
@@ -40,7 +40,7 @@ def command(names: tuple[str, ...], recursive: bool, tables: tuple[str, ...], ou
         last: Event | None = None
         for last in _events(proposal, execution):
             show.event(last)
-        codes.append(_exit_code(last))
+        codes.append(exit_code_of(last))
     return worst(codes)
 
 
@@ -74,13 +74,3 @@ def _filling(proposal: Proposal) -> Proposal | None:
     if made is None or not unfilled_rows(request.desired, current, files):
         return None
     return judged(replace(proposal, plan=made), Approval(auto=True), now_ms=now_ms())
-
-
-def _exit_code(last: Event | None) -> ExitCode:
-    match last:
-        case Failed():
-            return ExitCode.ERROR
-        case Refused(reason=reason):
-            return ExitCode.DENIED if reason in ("Denied", "ApprovalRequired") else ExitCode.STALE
-        case _:
-            return ExitCode.OK

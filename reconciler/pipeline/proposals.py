@@ -1,0 +1,233 @@
+"""Observe live tables and propose: one plan and one decision per manifest, or the error that kept it from one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import msgspec
+
+from reconciler.dialects import dialect_for
+from reconciler.diff.bind import bind
+from reconciler.diff.diff import diff
+from reconciler.errors import (
+    LakeError,
+    RefNotFound,
+    TableNotFound,
+)
+from reconciler.model import bookkeeping
+from reconciler.model.table import DataFile, Desired, Observed, TableIdent
+from reconciler.model.types import StructType
+from reconciler.plan.data import data_operations, needs_files
+from reconciler.plan.findings import finding
+from reconciler.plan.operations import OperationClass, Plan
+from reconciler.plan.planner import plan, plan_drop, plan_offline, plan_undo
+from reconciler.plan.policy import Decision, Outcome, Policy, approves, judge
+from reconciler.plan.proofs import needs_data_files
+from reconciler.ports import CatalogProvider
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One manifest against one catalog; `source` is its file:line."""
+
+    desired: Desired
+    catalog: CatalogProvider
+    catalog_name: str
+    policies: tuple[Policy, ...] = ()
+    source: str = ""
+    is_undo: bool = False
+    runtime: str = "local"
+
+    @classmethod
+    def undo(
+        cls,
+        table: TableIdent,
+        owner: str,
+        catalog: CatalogProvider,
+        catalog_name: str,
+        policies: tuple[Policy, ...],
+    ) -> Request:
+        """Ask for a table's own past instead of a manifest's wish."""
+        nothing_stated = Desired(ident=table, owner=owner, columns=StructType(()))
+        return cls(nothing_stated, catalog, catalog_name, policies, is_undo=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What one request comes to: a plan with its decision, or the error that kept it from one.
+
+    `request` None: nothing live was asked (specs compared offline, or no catalog could be found).
+    """
+
+    table: TableIdent
+    source: str = ""
+    request: Request | None = None
+    current: Observed | None = None
+    plan: Plan | None = None
+    decision: Decision | None = None
+    error: LakeError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What the caller releases: plan hashes, and whether everything short of destructive goes through."""
+
+    hashes: frozenset[str] = frozenset()
+    auto: bool = False
+    take_ownership: bool = False
+
+
+def propose_all(requests: Sequence[Request], approval: Approval, *, now_ms: int) -> Iterator[Proposal]:
+    """Plan every request, one catalog at a time; one table's failure is that table's proposal."""
+    by_catalog = sorted(requests, key=lambda request: request.catalog_name)
+    for _, group in groupby(by_catalog, key=lambda request: request.catalog_name):
+        batch = list(group)
+        seen = observe(batch[0].catalog, [request.desired for request in batch])
+        for request in batch:
+            yield propose(request, seen[request.desired.ident], approval, now_ms=now_ms)
+
+
+def observe(catalog: CatalogProvider, desired: Sequence[Desired]) -> dict[TableIdent, Observed | LakeError | None]:
+    """Read the live tables of these manifests: None for a table that is not there, under its former name neither."""
+    seen: dict[TableIdent, Observed | LakeError | None] = {}
+    for ident, found in catalog.get_table_specs([d.ident for d in desired]):
+        seen[ident] = None if isinstance(found, TableNotFound) else found
+    former = {d.renamed_from: d.ident for d in desired if d.renamed_from and seen[d.ident] is None}
+    if former:
+        for ident, found in catalog.get_table_specs(list(former)):
+            seen[former[ident]] = None if isinstance(found, TableNotFound) else found
+    return seen
+
+
+def propose(request: Request, seen: Observed | LakeError | None, approval: Approval, *, now_ms: int) -> Proposal:
+    """Bind, diff, plan and judge one observed table."""
+    if isinstance(seen, LakeError):
+        return _proposal(request, error=seen)
+    try:
+        made = make_plan(request, seen, now_ms=now_ms, take_ownership=approval.take_ownership)
+    except LakeError as error:
+        return _proposal(request, current=seen, error=error)
+    return judged(_proposal(request, current=seen, plan=made), approval, now_ms=now_ms)
+
+
+def _proposal(
+    request: Request, *, current: Observed | None = None, plan: Plan | None = None, error: LakeError | None = None
+) -> Proposal:
+    return Proposal(request.desired.ident, request.source, request, current, plan, error=error)
+
+
+def propose_offline(before: Desired | None, after: Desired, *, source: str, now_ms: int) -> Proposal:
+    """Compare two versions of a manifest without a catalog; `before` None: the manifest is new."""
+    try:
+        made = plan_offline(before, after, dialect=dialect_for(after.format), now_ms=now_ms)
+    except LakeError as error:
+        return Proposal(after.ident, source, error=error)
+    return Proposal(after.ident, source, plan=made)
+
+
+def make_plan(request: Request, current: Observed | None, *, now_ms: int, take_ownership: bool = False) -> Plan:
+    """Plan one table; manifests are read only when a change needs a proof or a cost."""
+    desired = request.desired
+    binding = bind(desired, current, now_ms=now_ms)
+    changes = diff(current.spec if current else None, binding.spec)
+    needs_rows = needs_data_files(changes) or needs_files(desired, current)
+    made = plan(
+        desired,
+        current,
+        binding,
+        changes,
+        dialect=dialect_for(desired.format),
+        catalog=request.catalog_name,
+        files=_data_files(request.catalog, current) if needs_rows else None,
+        take_ownership=take_ownership,
+    )
+    if request.runtime == "local" or not data_operations(made):
+        return made
+    message = f"Computed columns need a data job, and the runtime {request.runtime} of catalog {request.catalog_name}"
+    refusal = finding("LK208", f"{message} does not run yet.", hint="Set its runtime to local.")
+    return msgspec.structs.replace(made, findings=(*made.findings, refusal))
+
+
+def propose_undo(request: Request, current: Observed, approval: Approval, *, now_ms: int) -> Proposal:
+    """Plan the way back to the spec before our last commit; before a creation there was no table, so that is a drop.
+
+    Raises RefNotFound when we never changed the table, or its metadata no longer holds that past.
+    """
+    history = bookkeeping.read(current.bookkeeping).history
+    if not history:
+        raise RefNotFound(f"LakeTable has not changed {current.spec.ident}; there is nothing to undo.")
+    last = history[-1]
+    dialect = dialect_for(current.spec.format)
+    if last.schema_id is None or last.spec_id is None or last.sort_order_id is None:
+        made = plan_drop(current, owner=request.desired.owner, catalog=request.catalog_name, dialect=dialect)
+    else:
+        ids = last.schema_id, last.spec_id, last.sort_order_id
+        past = request.catalog.get_past_spec(current.spec.ident, *ids)
+        past = msgspec.structs.replace(past, properties=_past_properties(current, last), refs=current.spec.refs)
+        made = plan_undo(
+            current,
+            past,
+            owner=request.desired.owner,
+            catalog=request.catalog_name,
+            dialect=dialect,
+            files=_data_files(request.catalog, current) if needs_data_files(diff(current.spec, past)) else None,
+        )
+    if not made.operations:
+        raise RefNotFound(
+            f"The last commit of LakeTable to {current.spec.ident} left nothing that undo brings back: tags, branches, "
+            "the format version, ownership and properties above 1 KiB stay as they are.",
+            hint="Change the manifest instead, and apply it.",
+        )
+    return judged(_proposal(request, current=current, plan=made), approval, now_ms=now_ms)
+
+
+def _past_properties(current: Observed, last: bookkeeping.HistoryRecord) -> dict[str, str]:
+    properties = dict(current.spec.properties)
+    for key, before in (last.properties or {}).items():
+        if before is None:
+            properties.pop(key, None)
+        else:
+            properties[key] = before
+    return properties
+
+
+def judged(proposal: Proposal, approval: Approval, *, now_ms: int) -> Proposal:
+    """Judge a proposal's plan by its policies, the caller's approval and the one committed in the spec."""
+    if proposal.plan is None or proposal.request is None:
+        return proposal
+    committed = proposal.request.desired.approval
+    is_used = committed is not None and _is_used(committed, proposal)
+    hashes = approval.hashes | ({committed} if committed and not is_used else set())
+    decision = judge(
+        proposal.plan,
+        proposal.request.policies,
+        approvals=frozenset(hashes),
+        auto_approve=approval.auto,
+        now_ms=now_ms,
+    )
+    if is_used and decision.outcome is Outcome.NEEDS_APPROVAL:
+        why = "The approval in the manifest released this plan once already, and it was taken back since."
+        decision = msgspec.structs.replace(decision, reasons=(why, *decision.reasons))
+    return replace(proposal, decision=decision)
+
+
+def _is_used(committed: str, proposal: Proposal) -> bool:
+    """Say whether a committed approval of a destructive plan was carried out before: after an undo it lies there still.
+
+    `--approve` is somebody's word of today, so it counts again.
+    """
+    made, current = proposal.plan, proposal.current
+    if made is None or current is None or made.operation_class is not OperationClass.DESTRUCTIVE:
+        return False
+    is_this = approves(committed, made.hash)
+    return is_this and any(made.hash == record.plan for record in bookkeeping.read(current.bookkeeping).history)
+
+
+def _data_files(catalog: CatalogProvider, current: Observed | None) -> tuple[DataFile, ...] | None:
+    if current is None:
+        return None
+    if current.version.snapshot_id is None:
+        return ()
+    return catalog.get_data_files(current.spec.ident, current.version.snapshot_id)

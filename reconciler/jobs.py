@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from reconciler.errors import InvalidInput, LakeError, PlanStale
 from reconciler.model.table import Observed
 from reconciler.pipeline import Proposal, Request, failure
-from reconciler.plan.data import DONE, branch_of, data_operations, fill_operation
+from reconciler.plan.data import branch_of, data_operations, done_key, fill_operation
 from reconciler.plan.events import Event, Published
-from reconciler.plan.operations import Operation, OperationKind
+from reconciler.plan.operations import Backfill, Operation, OperationKind
 from reconciler.ports import Engine, StagingRef
 
 FILL_ROUNDS = 3
@@ -45,7 +45,7 @@ def _run(proposal: Proposal, wanted: Operation, engine: Callable[[], Engine], te
     candidates = [*data_operations(made), *filter(None, [fill_operation(request.desired, current)])]
     operation = next((o for o in candidates if o.id == wanted.id), None)
     if operation is None:
-        if current.bookkeeping.get(DONE) == wanted.id:
+        if current.bookkeeping.get(done_key(wanted)) == wanted.id:
             tell(_published(proposal, wanted, replayed=True))
             return
         raise PlanStale(
@@ -56,7 +56,7 @@ def _run(proposal: Proposal, wanted: Operation, engine: Callable[[], Engine], te
         if not has_moved:
             return
         seen = request.catalog.get_table_spec(proposal.table)
-        names = frozenset(column.name for column in (operation.backfill.columns if operation.backfill else ()))
+        names = _filled_columns(operation)
         fill = fill_operation(request.desired, seen, names)
         if fill is None:
             return
@@ -96,8 +96,14 @@ def _published(proposal: Proposal, operation: Operation, *, replayed: bool) -> P
 
 def summary_of(operation: Operation) -> str:
     """Say what was done."""
-    columns = operation.backfill.columns if operation.backfill else ()
-    names = ", ".join(column.name for column in columns)
-    if operation.backfill is not None and operation.backfill.is_fill:
-        return f"filled {names} in rows written meanwhile"
-    return f"published {names}"
+    match operation.work:
+        case Backfill(columns=columns, is_fill=is_fill):
+            names = ", ".join(column.name for column in columns)
+            return f"filled {names} in rows written meanwhile" if is_fill else f"published {names}"
+        case None:
+            return operation.summary
+
+
+def _filled_columns(operation: Operation) -> frozenset[str]:
+    columns = operation.work.columns if isinstance(operation.work, Backfill) else ()
+    return frozenset(column.name for column in columns)

@@ -6,16 +6,14 @@ partition, same row order, and in format v3 the same row ids. What it wrote is h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import msgspec
-
+from reconciler.engines.data_files import Task, iterate
 from reconciler.engines.java_errors import class_names
 from reconciler.errors import InvalidInput
-from reconciler.plan.data import lacks_value
 from reconciler.plan.operations import Backfill, BackfillColumn
 
 if TYPE_CHECKING:
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 ROW_ID = "_row_id"
 LAST_UPDATED = "_last_updated_sequence_number"
 _WHOLE = 1 << 50  # larger than any file: never split one, never put two into one task (two of them do not overflow)
-CHUNK_BYTES = 1 << 30
 
 
 class Way(StrEnum):
@@ -34,70 +31,9 @@ class Way(StrEnum):
     SPLICE = "splice"
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One live data file; `java` is Iceberg's FileScanTask."""
-
-    path: str
-    size: int
-    rows: int
-    spec_id: int
-    sort_order_id: int
-    has_deletes: bool
-    is_parquet: bool
-    java: Any
-
-
 def choose_way(task: Task, backfill: Backfill, format_version: int) -> Way:
     """Choose per file; splicing is not wired in yet, so every file is rewritten."""
     return Way.REWRITE
-
-
-def live_tasks(table: Any, snapshot_id: int, backfill: Backfill) -> list[Task]:
-    """List a snapshot's files that lack a value, in an order of their own: spec, then path."""
-    ids = [column.field_id for column in backfill.columns]
-    scan = table.newScan().useSnapshot(snapshot_id).includeColumnStats()
-    tasks = []
-    planned = scan.planFiles()
-    try:
-        for task in _iterate(planned):
-            file = task.file()
-            nulls = file.nullValueCounts()
-            counts = [None if nulls is None else nulls.get(id_) for id_ in ids]
-            if any(lacks_value(c, n) for c, n in zip(backfill.columns, counts, strict=True)) and file.recordCount():
-                tasks.append(
-                    Task(
-                        path=str(file.location()),
-                        size=file.fileSizeInBytes(),
-                        rows=file.recordCount(),
-                        spec_id=file.specId(),
-                        sort_order_id=file.sortOrderId() or 0,
-                        has_deletes=not task.deletes().isEmpty(),
-                        is_parquet=str(file.format()) == "PARQUET",
-                        java=task,
-                    )
-                )
-    finally:
-        planned.close()
-    return sorted(tasks, key=lambda t: (t.spec_id, t.sort_order_id, t.path))
-
-
-def _iterate(iterable: Any) -> Iterator[Any]:
-    iterator = iterable.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
-
-
-def chunked(tasks: Sequence[Task], chunk_bytes: int) -> list[list[Task]]:
-    """Group files bounded in bytes; a chunk's files share their partition spec and sort order."""
-    chunks: list[list[Task]] = []
-    for task in tasks:
-        last = chunks[-1] if chunks else []
-        fits = last and sum(t.size for t in last) + task.size <= chunk_bytes
-        if fits and (last[0].spec_id, last[0].sort_order_id) == (task.spec_id, task.sort_order_id):
-            last.append(task)
-        else:
-            chunks.append([task])
-    return chunks
 
 
 # ---------------------------------------------------------------- expressions
@@ -183,7 +119,7 @@ def rewrite(session: SparkSession, table: Any, tasks: Sequence[Task], backfill: 
         reads.stageTasks(table, group, staged)
         frame = session.read.format("iceberg").option("split-size", _WHOLE).option("file-open-cost", _WHOLE).load(group)
         _write(filled(frame, backfill), group, tasks[0])
-        return list(_iterate(writes.fetchNewFiles(table, group)))
+        return list(iterate(writes.fetchNewFiles(table, group)))
     finally:
         cache.remove(group)
         reads.removeTasks(table, group)
@@ -221,8 +157,3 @@ _ROW_ERRORS = frozenset(
         "SparkUpgradeException",
     }
 )
-
-
-def rows_of(files: Iterable[Any]) -> int:
-    """Add up the rows of files."""
-    return sum(file.recordCount() for file in files)

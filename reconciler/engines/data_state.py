@@ -12,7 +12,8 @@ from enum import StrEnum
 import msgspec
 
 from reconciler.model.metadata import MAIN, RefJson
-from reconciler.plan.data import DONE, branch_of
+from reconciler.plan.data import branch_of, done_key
+from reconciler.plan.operations import Operation
 
 OPERATION_STAMP = "laketable.operation"
 CHUNK_STAMP = "laketable.chunk"
@@ -88,11 +89,12 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     is_current: bool = False
 
 
-def position(facts: TableFacts, operation: str) -> Position:
+def position(facts: TableFacts, wanted: Operation) -> Position:
     """Tell what an operation's next step is."""
+    operation = wanted.id
     branch = branch_of(operation)
     has_branch = branch in facts.refs
-    if facts.properties.get(DONE) == operation:
+    if facts.properties.get(done_key(wanted)) == operation:
         return Position(step=Step.DROP_BRANCH if has_branch else Step.DONE)
     on_main = [s.snapshot_id for s in facts.ancestors(facts.head)]
     if any(s.summary.get(OPERATION_STAMP) == operation for s in facts.ancestors(facts.head)):

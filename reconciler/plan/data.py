@@ -39,7 +39,7 @@ from reconciler.plan.operations import (
 )
 
 COMPUTED_PREFIX = f"{BOOKKEEPING_PREFIX}computed."
-DONE = f"{BOOKKEEPING_PREFIX}done.backfill"
+DONE_PREFIX = f"{BOOKKEEPING_PREFIX}done."
 BRANCH_PREFIX = "lt_"
 _OUR_BRANCH = re.compile(r"lt_[0-9a-f]{16}")
 _BACKFILL = "Backfill"
@@ -55,7 +55,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     round: int = 0
 
 
-class Work(msgspec.Struct, frozen=True, kw_only=True):
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
     """What the computed columns of one manifest come to."""
 
     operations: tuple[Operation, ...] = ()
@@ -65,7 +65,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
 _MEMORY = msgspec.json.Decoder(Remembered)
 _ENCODER = msgspec.json.Encoder(order="deterministic")
-_NOTHING = Work()
+_NOTHING = Planned()
 
 
 # ---------------------------------------------------------------- memory
@@ -81,6 +81,11 @@ def branch_of(operation: str) -> str:
     return f"{BRANCH_PREFIX}{operation}"
 
 
+def done_key(operation: Operation) -> str:
+    """Name the property that holds the id of the last operation of a kind that was done; replaced, never piled up."""
+    return f"{DONE_PREFIX}{operation.kind.value}"
+
+
 def remembered(bookkeeping: Mapping[str, str], field_id: int) -> Remembered | None:
     """Read what a table remembers of a computed column; a damaged value counts as absent."""
     try:
@@ -89,10 +94,9 @@ def remembered(bookkeeping: Mapping[str, str], field_id: int) -> Remembered | No
         return None
 
 
-def published_properties(operation: Operation) -> dict[str, str]:
-    """Return the properties that ride in the commit which publishes an operation."""
-    columns = operation.backfill.columns if operation.backfill else ()
-    return {computed_key(c.field_id): _memory_of(c) for c in columns} | {DONE: operation.id}
+def published_properties(backfill: Backfill) -> dict[str, str]:
+    """Return the properties that ride in the commit which publishes a backfill."""
+    return {computed_key(c.field_id): _memory_of(c) for c in backfill.columns}
 
 
 def memory_after(desired: Desired, current: Observed | None, target: TableSpec) -> dict[str, str | None]:
@@ -125,7 +129,7 @@ def _memory_of(column: BackfillColumn) -> str:
 
 def data_operations(plan: Plan) -> tuple[Operation, ...]:
     """Return the operations that need a data job."""
-    return tuple(operation for operation in plan.operations if operation.backfill is not None)
+    return tuple(operation for operation in plan.operations if operation.work is not None)
 
 
 def needs_files(desired: Desired, current: Observed | None) -> bool:
@@ -145,7 +149,7 @@ def plan_computed(
     target: TableSpec,
     changes: Sequence[Change],
     files: tuple[DataFile, ...] | None,
-) -> Work:
+) -> Planned:
     """Plan the computed columns of a manifest; `target` is what the metadata changes lead to."""
     if not desired.computed and not _leftovers(current):
         return _NOTHING
@@ -165,14 +169,14 @@ def plan_computed(
             revision = before.revision + 1 if before else 1
             pending.append(msgspec.structs.replace(column, revision=revision, recompute=before is not None))
     if current is None:
-        return Work(findings=tuple(findings))
+        return Planned(findings=tuple(findings))
     operations = _operations(current, Backfill(columns=tuple(pending)), files) if pending else ()
     if not pending and not findings:
         unfinished = fill_operation(desired, current)
         if unfinished is not None and unfinished.resumes:
             operations = _with_parts(unfinished)
     wanted = {branch_of(operation.id) for operation in operations}
-    return Work(
+    return Planned(
         operations=operations,
         findings=tuple(findings),
         upkeep=tuple(_drop_leftovers(current, wanted)) + tuple(_forgotten(desired, current, target)),
@@ -329,14 +333,14 @@ def _backfill(current: Observed, backfill: Backfill, cost: Cost) -> Operation:
         summary=f"{verb} {fill} {names} on a branch".strip(),
         operation_class=OperationClass.REWRITE,
         cost=cost,
-        backfill=backfill,
+        work=backfill,
         resumes=resumes,
     )
 
 
 def _with_parts(backfill: Operation) -> tuple[Operation, ...]:
     """Show what follows a backfill: it is one unit of work with it."""
-    count = len(backfill.backfill.columns) if backfill.backfill else 0
+    count = len(backfill.work.columns) if isinstance(backfill.work, Backfill) else 0
     audit = Operation(
         id=backfill.id,
         kind=OperationKind.VALIDATE,

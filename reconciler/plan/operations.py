@@ -95,11 +95,15 @@ class BackfillColumn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     round: int = 0
 
 
-class Backfill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Backfill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="work", tag="backfill"):
     """What a BACKFILL does: all columns in one pass over the files. `is_fill`: rows that came without the values."""
 
     columns: tuple[BackfillColumn, ...]
     is_fill: bool = False
+
+
+Work = Backfill
+"""What a data operation does to rows: one struct per kind, told apart by `work`."""
 
 
 class OperationKind(StrEnum):
@@ -142,7 +146,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     breaking: bool = False
     cost: Cost = Cost()
     asserts: tuple[str, ...] = ()
-    backfill: Backfill | None = None
+    work: Work | None = None
     resumes: bool = False
 
 

@@ -15,7 +15,8 @@ from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.dialects import dialect_for
 from reconciler.diff.bind import bind
 from reconciler.diff.diff import diff
-from reconciler.engines.data_job import SparkEngine, StagedBackfill, staging_ref
+from reconciler.engines.data_job import SparkEngine
+from reconciler.engines.staged import StagedWork, staging_ref
 from reconciler.engines.staging import StagingTable
 from reconciler.model.table import Computed, Desired, Observed, TableIdent
 from reconciler.model.types import Field, StructType
@@ -162,13 +163,13 @@ class Lake:
 
     def start(
         self, operation: Operation, engine: SparkEngine | None = None, events: list[Event] | None = None
-    ) -> StagedBackfill:
+    ) -> StagedWork:
         """Stage an operation."""
         ref = staging_ref(self.ident, self.observe().version.uuid, operation)
         told = [] if events is None else events
         return (engine or self.engine()).execute(operation, ref, told.append)
 
-    def run(self, operation: Operation, engine: SparkEngine | None = None) -> StagedBackfill:
+    def run(self, operation: Operation, engine: SparkEngine | None = None) -> StagedWork:
         """Stage and publish."""
         staged = self.start(operation, engine)
         staged.commit()

@@ -78,8 +78,8 @@ def test_raising_the_version_computes_again(shop: Shop) -> None:
     table.run(table.evolve(table.wants(total=Computed(expression="id"))))
     assert table.plan(table.wants(total=Computed(expression="id"))).operations == ()
     again = table.evolve(table.wants(total=Computed(expression="id", version=1)))
-    assert again.backfill is not None
-    assert again.backfill.columns[0].recompute
+    assert again.work is not None
+    assert again.work.columns[0].recompute
 
 
 def test_where_limits_the_rows(shop: Shop) -> None:

@@ -19,7 +19,7 @@ CANARY = Operation(
     kind=OperationKind.BACKFILL,
     summary="add one",
     operation_class=OperationClass.REWRITE,
-    backfill=Backfill(columns=(BackfillColumn(name="x", field_id=2, sql="`x` + 1", recompute=True),)),
+    work=Backfill(columns=(BackfillColumn(name="x", field_id=2, sql="`x` + 1", recompute=True),)),
 )
 
 
@@ -106,9 +106,9 @@ def test_two_runners_of_one_operation_apply_it_once(shop: Shop) -> None:
 def test_control_a_second_application_is_noticed(shop: Shop) -> None:
     table = shop.fresh(files=FILES)
     table.run(CANARY)
-    assert CANARY.backfill is not None
-    column = msgspec.structs.replace(CANARY.backfill.columns[0], revision=2)
-    again = msgspec.structs.replace(CANARY, id="decafbad00000000", backfill=Backfill(columns=(column,)))
+    assert CANARY.work is not None
+    column = msgspec.structs.replace(CANARY.work.columns[0], revision=2)
+    again = msgspec.structs.replace(CANARY, id="decafbad00000000", work=Backfill(columns=(column,)))
     table.run(again)
     with pytest.raises(AssertionError):
         converged(table)

@@ -24,8 +24,15 @@ from reconciler.model.table import (
     TableVersion,
 )
 from reconciler.model.types import Field, StructType
-from reconciler.plan.data import branch_of, data_operations, fill_operation, memory_after, published_properties
-from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan
+from reconciler.plan.data import (
+    branch_of,
+    data_operations,
+    done_key,
+    fill_operation,
+    memory_after,
+    published_properties,
+)
+from reconciler.plan.operations import Backfill, Operation, OperationClass, OperationKind, Plan
 from reconciler.plan.planner import plan
 from reconciler.plan.policy import Outcome, judge
 
@@ -74,9 +81,15 @@ def planned(desired: Desired, current: Observed) -> Plan:
     return plan(desired, current, binding, changes, dialect=dialect, catalog="lake", files=FILES)
 
 
+def published(operation: Operation) -> dict[str, str]:
+    """Return what the table remembers of a published backfill."""
+    assert isinstance(operation.work, Backfill)
+    return {**published_properties(operation.work), done_key(operation): operation.id}
+
+
 def after(operation: Operation, *fields: Field) -> Observed:
     """Publish an operation."""
-    return observed(*fields, memory=published_properties(operation))
+    return observed(*fields, memory=published(operation))
 
 
 def test_a_new_column_is_added_then_filled_audited_and_published() -> None:
@@ -90,8 +103,8 @@ def test_a_new_column_is_added_then_filled_audited_and_published() -> None:
     assert made.operation_class is OperationClass.REWRITE
     (backfill,) = data_operations(made)
     assert (backfill.cost.files_rewritten, backfill.cost.bytes_rewritten) == (1, 100)  # b has no NULL in it
-    assert backfill.backfill is not None
-    assert [(c.field_id, c.sql, c.recompute) for c in backfill.backfill.columns] == [(3, "`x` * 2", False)]
+    assert backfill.work is not None
+    assert [(c.field_id, c.sql, c.recompute) for c in backfill.work.columns] == [(3, "`x` * 2", False)]
 
 
 def test_the_id_is_the_same_before_and_after_the_metadata_commit() -> None:
@@ -189,8 +202,6 @@ def test_an_unfinished_fill_is_taken_up_and_given_up_work_is_swept() -> None:
     )
     made = planned(wanted(), left)
     assert [o.id for o in data_operations(made)] == [fill.id]
-    done = planned(
-        wanted(), msgspec.structs.replace(left, bookkeeping={**left.bookkeeping, **published_properties(fill)})
-    )
+    done = planned(wanted(), msgspec.structs.replace(left, bookkeeping={**left.bookkeeping, **published(fill)}))
     (sweep,) = (o for o in done.upkeep if o.changes)
     assert sweep.summary == "drop 2 branches of given-up work"

@@ -1,0 +1,363 @@
+"""Carry out whatever changes rows: write on a branch, audit, publish in one commit.
+
+Every run asks the catalog where the operation stands (`data_state`) and does the next step, so a crash anywhere, a lost
+answer or a second runner end in the same table. Main never shows a part of it, and what others commit meanwhile stays.
+What an operation does to which files is its `Kind`; this machine is the same for all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+from reconciler.engines.data_files import Task, iterate, rows_of
+from reconciler.engines.data_progress import Counter, Tell
+from reconciler.engines.data_state import CHUNK_STAMP, OPERATION_STAMP, Position, Step, TableFacts, position
+from reconciler.engines.staging import FilesMoved, StagingTable
+from reconciler.errors import CommitConflict, InvalidTable, LakeError
+from reconciler.model.metadata import MAIN
+from reconciler.model.table import TableIdent
+from reconciler.plan.data import branch_of, done_key
+from reconciler.plan.events import Progress
+from reconciler.plan.operations import Operation
+from reconciler.ports import CommitOutcome, StagingRef
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROUNDS = 4
+"""How often work starts over because others rewrote or deleted what was being replaced."""
+
+
+class PublishConflict(CommitConflict):
+    """Others kept rewriting the files that were to be replaced."""
+
+    reason = "PublishConflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where one operation works: a session of its own, the catalog's name in it, the table, the branch."""
+
+    session: SparkSession
+    catalog: str
+    table: StagingTable
+    operation: Operation
+    ref: StagingRef
+    tell: Tell
+
+    def at(self, snapshot_id: int) -> DataFrame:
+        """Read the table as of a snapshot."""
+        parts = (self.catalog, *self.ref.table.namespace, self.ref.table.name)
+        name = ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+        return self.session.read.option("versionAsOf", str(snapshot_id)).table(name)
+
+    @property
+    def branch_place(self) -> str:
+        """Name table and branch for a message."""
+        return f"{self.ref.table} branch {self.ref.branch}"
+
+
+class SnapshotKind(StrEnum):
+    """What a commit tells changelog readers: values changed, or the same rows lie in other files."""
+
+    OVERWRITE = "overwrite"
+    REPLACE = "replace"
+
+
+class Kind(Protocol):
+    """What one kind of work does to a table's files; `step` is the word for it in progress events."""
+
+    step: str
+    snapshots: SnapshotKind
+
+    def is_superseded(self, facts: TableFacts) -> bool:
+        """Say whether a newer operation of this kind has been published: this one must not come back."""
+        ...
+
+    def tasks(self, site: Site, table: Any, base: int) -> Sequence[Task]:
+        """List the files of the base snapshot that are to be replaced, in a stable order."""
+        ...
+
+    def chunks(self, tasks: Sequence[Task]) -> Sequence[Sequence[Task]]:
+        """Group them into commits on the branch. A chunk without files only adds some."""
+        ...
+
+    def make(self, site: Site, table: Any, chunk: Sequence[Task], base: int) -> Sequence[Any]:
+        """Write the files that replace a chunk and return them as Iceberg's DataFiles; commit nothing."""
+        ...
+
+    def keeps_rows(self) -> bool:
+        """Say whether as many rows come out as went in, which is then checked per chunk and in the audit."""
+        ...
+
+    def audit(self, site: Site, base: int, head: int, added: Sequence[Any]) -> None:
+        """Raise InvalidTable when the branch is not what it should be; counting rows is done already."""
+        ...
+
+    def properties(self, facts: TableFacts) -> Mapping[str, str]:
+        """Return the properties that ride in the publishing commit, besides the done property."""
+        ...
+
+
+class StagedWork:
+    """`Staged` for any kind of work."""
+
+    def __init__(self, site: Site, kind: Kind) -> None:
+        self._site, self._kind = site, kind
+        self._table, self._operation, self._ref, self._tell = site.table, site.operation, site.ref, site.tell
+        self._schema_id: int | None = None
+        self._replayed = True
+        self.main_moved = False
+        self.rows = self.files = self.bytes = 0
+
+    # ------------------------------------------------------------ the protocol
+
+    def stage(self) -> None:
+        """Bring the branch to where it can be published, whatever an earlier run left of it."""
+        for _ in range(ROUNDS):
+            found = self._find()
+            if found.step is Step.START_OVER:
+                self._table.drop_branches([self._ref.branch], self._ref.uuid)
+                found = self._find()
+            if found.step is Step.CREATE_BRANCH:
+                self._create_branch()
+                found = self._find()
+            if found.step is not Step.WRITE:
+                return
+            self._replayed = False
+            try:
+                self._write(found)
+                self._audit()
+            except FilesMoved:
+                continue  # another run worked on this branch; look again
+            return
+        raise self._conflict()
+
+    def commit(self) -> CommitOutcome:
+        """Publish in one commit with its properties, then drop the branch; a second call finds it done."""
+        for _ in range(ROUNDS):
+            found = self._find()
+            match found.step:
+                case Step.DONE:
+                    return self._table.outcome(replayed=self._replayed)
+                case Step.DROP_BRANCH:
+                    self._table.drop_branches([self._ref.branch], self._ref.uuid)
+                case Step.RECORD:
+                    self._record()
+                case Step.WRITE:
+                    self._publish_or_start_over()
+                case Step.CREATE_BRANCH | Step.START_OVER:
+                    self.stage()
+        found = self._find()
+        if found.step is Step.DONE:
+            return self._table.outcome(replayed=self._replayed)
+        raise self._conflict()
+
+    def abort(self) -> None:
+        """Drop the branch; what was published stays published."""
+        self._table.drop_branches([self._ref.branch], self._ref.uuid)
+
+    # ------------------------------------------------------------ steps
+
+    def _find(self) -> Position:
+        """Ask the catalog where this operation stands; the first schema seen is the one it is for."""
+        facts = self._table.facts()
+        self._table.require(facts, self._ref.uuid, None)
+        if self._schema_id is None:
+            self._schema_id = facts.current_schema_id
+        return self._position(facts)
+
+    def _position(self, facts: TableFacts) -> Position:
+        """Tell the next step; an operation that a newer one has replaced must not come back."""
+        found = position(facts, self._operation)
+        if found.step in (Step.DONE, Step.DROP_BRANCH) or not self._kind.is_superseded(facts):
+            return found
+        if found.step is Step.RECORD:
+            return Position(step=Step.DONE)
+        raise CommitConflict(
+            "A newer operation of the same kind has been published.", where=str(self._ref.table), hint="Plan again."
+        )
+
+    def _create_branch(self) -> None:
+        head = self._table.facts().head
+        if head is None:
+            raise CommitConflict("The table has no rows any more.", where=str(self._ref.table), hint="Plan again.")
+        self._table.create_branch(self._ref.branch, head, self._ref.uuid, self._schema_id)
+
+    def _write(self, found: Position) -> None:
+        """Replace, chunk by chunk, the files of the base that no earlier chunk replaced."""
+        table = self._table.load()
+        replaced = {str(file.location()) for file in self._of_chunks(table, found, "removedDataFiles")}
+        tasks = self._kind.tasks(self._site, table, found.base)
+        chunks = self._kind.chunks([task for task in tasks if task.path not in replaced])
+        earlier = [task for task in tasks if task.path in replaced]
+        counter = Counter(self._tell, self._ref.table, self._operation.id, self._kind.step, tasks, earlier, len(chunks))
+        counter.tell()
+        stamps = self._stamps(self._table.facts())
+        for chunk in chunks:
+            if chunk_id_of(task.path for task in chunk) not in stamps:
+                made = self._kind.make(self._site, table, chunk, found.base)
+                self._check_rows(chunk, made)
+                self._commit_chunk(table, chunk, made, found.base)
+            counter.add(chunk)
+
+    def _check_rows(self, chunk: Sequence[Task], made: Sequence[Any]) -> None:
+        if not self._kind.keeps_rows() or any(task.has_deletes for task in chunk):
+            return  # how many rows are live is for the audit, which counts them all
+        before, after = sum(task.rows for task in chunk), rows_of(made)
+        if before != after:
+            raise InvalidTable(
+                f"A chunk of {before} rows came out with {after}; nothing of it was committed.",
+                where=str(self._ref.table),
+                hint="Report this.",
+            )
+
+    def _commit_chunk(self, table: Any, chunk: Sequence[Task], made: Sequence[Any], base: int) -> None:
+        """Commit one chunk on the branch, unless a run beside this one has just done so."""
+        chunk_id = chunk_id_of(task.path for task in chunk)
+        branch = self._ref.branch
+
+        def build(table: Any, facts: TableFacts, builder: Any) -> bool:
+            if chunk_id in self._stamps(facts):
+                return False
+            if branch not in facts.refs:
+                raise CommitConflict(
+                    "Its branch was dropped meanwhile: another plan took its place.",
+                    where=str(self._ref.table),
+                    hint="Plan again.",
+                )
+            change = self._change(table, [task.java.file() for task in chunk], made, base)
+            change.toBranch(branch)
+            change.set(CHUNK_STAMP, chunk_id)
+            builder.setBranchSnapshot(self._table.snapshot(change), branch)
+            return True
+
+        self._table.swap(build, uuid=self._ref.uuid, schema_id=self._schema_id, refs=(branch,))
+
+    def _stamps(self, facts: TableFacts) -> set[str]:
+        mine = self._operation.id
+        return {
+            s.summary.get(CHUNK_STAMP, "")
+            for s in facts.ancestors(facts.head_of(self._ref.branch))
+            if s.summary.get(OPERATION_STAMP) == mine
+        }
+
+    def _change(self, table: Any, before: Iterable[Any], after: Iterable[Any], base: int) -> Any:
+        """Build the snapshot that puts some files in the place of others."""
+        if self._kind.snapshots is SnapshotKind.REPLACE:
+            change = table.newRewrite()
+        else:
+            change = table.newOverwrite()
+            change.validateNoConflictingDeletes()
+        for file in before:
+            change.deleteFile(file)
+        for file in after:
+            change.addFile(file)
+        change.validateFromSnapshot(base)
+        change.set(OPERATION_STAMP, self._operation.id)
+        return change
+
+    def _of_chunks(self, table: Any, found: Position, side: str) -> list[Any]:
+        """Collect the files that this operation's snapshots removed or added, as Iceberg's objects."""
+        io = table.io()
+        return [
+            file.copy()
+            for snapshot_id in found.chunks
+            for file in iterate(getattr(table.snapshot(snapshot_id), side)(io))
+        ]
+
+    # ------------------------------------------------------------ audit
+
+    def _audit(self) -> None:
+        """Compare the branch with what it started from; nothing is published when it is not as it should be."""
+        found = self._find()
+        if found.step is not Step.WRITE or not found.chunks:
+            return
+        added = self._of_chunks(self._table.load(), found, "addedDataFiles")
+        self.rows, self.files = rows_of(added), len(added)
+        self.bytes = sum(file.fileSizeInBytes() for file in added)
+        if self._kind.keeps_rows():
+            before, after = self._site.at(found.base).count(), self._site.at(found.head).count()
+            if before != after:
+                raise InvalidTable(
+                    f"The audit found {after} rows on the branch and {before} before; nothing is published.",
+                    where=self._site.branch_place,
+                    hint="Report this; dropping the branch gives the work up.",
+                )
+        self._kind.audit(self._site, found.base, found.head, added)
+
+    # ------------------------------------------------------------ publish
+
+    def _publish_or_start_over(self) -> None:
+        try:
+            self._publish()
+        except FilesMoved:
+            self._tell(Progress(table=self._ref.table, operation=self._operation.id, step="others changed its files"))
+            self._table.drop_branches([self._ref.branch], self._ref.uuid)
+            self.stage()
+
+    def _publish(self) -> None:
+        """Put the work on main: by pointing main to it while main has not moved, else by reference.
+
+        Either way the branch goes and the properties come in the same commit.
+        """
+        branch = self._ref.branch
+
+        def build(table: Any, facts: TableFacts, builder: Any) -> bool:
+            found = self._position(facts)
+            if found.step is not Step.WRITE:
+                return False
+            if found.is_current and found.chunks:
+                builder.setBranchSnapshot(found.head, MAIN)
+            elif found.chunks:
+                before = self._of_chunks(table, found, "removedDataFiles")
+                after = self._of_chunks(table, found, "addedDataFiles")
+                change = self._change(table, before, after, found.base)
+                builder.setBranchSnapshot(self._table.snapshot(change), MAIN)
+            self.main_moved = not found.is_current
+            builder.removeRef(branch)
+            builder.setProperties(self._properties(facts))
+            return True
+
+        self._table.swap(build, uuid=self._ref.uuid, schema_id=self._schema_id, refs=(branch,))
+
+    def _record(self) -> None:
+        """Write the properties that should have come with the rows: somebody set them back."""
+
+        def build(table: Any, facts: TableFacts, builder: Any) -> bool:
+            if self._position(facts).step is not Step.RECORD:
+                return False
+            builder.setProperties(self._properties(facts))
+            return True
+
+        self._table.swap(build, uuid=self._ref.uuid)
+
+    def _properties(self, facts: TableFacts) -> Any:
+        properties = self._site.session._jvm.java.util.HashMap()
+        for key, value in self._kind.properties(facts).items():
+            properties.put(key, value)
+        properties.put(done_key(self._operation), self._operation.id)
+        return properties
+
+    def _conflict(self) -> LakeError:
+        return PublishConflict(
+            f"Others changed the files of {self._ref.table} {ROUNDS} times while they were being replaced.",
+            hint="Apply again when compaction and deletes are quiet; main has nothing of it.",
+        )
+
+
+MakeTable = Callable[["SparkSession", str, TableIdent], StagingTable]
+
+
+def staging_ref(table: TableIdent, uuid: str, operation: Operation) -> StagingRef:
+    """Say where an operation's work lies."""
+    return StagingRef(table=table, uuid=uuid, branch=branch_of(operation.id))
+
+
+def chunk_id_of(paths: Iterable[str]) -> str:
+    """Name a chunk by the files it replaces."""
+    return hashlib.sha256("\n".join(sorted(paths)).encode()).hexdigest()[:16]

@@ -19,7 +19,7 @@ import http.client
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -34,7 +34,8 @@ class Fault:
 
     `drop_before`: close without forwarding. `drop_after`: forward, wait for the answer, close without passing it on.
     `status`: answer this instead; with `forward`, only after the upstream has acted. `truncate`: pass on half a body.
-    `delay_seconds`: wait before anything else. `body` and `headers` belong to `status`.
+    `delay_seconds`: wait before anything else. `body` and `headers` belong to `status`. `call`: what is done when the
+    upstream has acted (or will not), before the client hears of it.
     """
 
     drop_before: bool = False
@@ -45,6 +46,7 @@ class Fault:
     delay_seconds: float = 0.0
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
+    call: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -154,13 +156,16 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.owner.take(self.command, self.path) or Fault()
         time.sleep(self.owner.latency_seconds + fault.delay_seconds)
         if fault.drop_before:
+            fault.call()
             self._drop(body, None)
             return
         if fault.status is not None and not fault.forward:
+            fault.call()
             self._record(body, None, fault.status)
             self._answer(fault.status, fault.headers, fault.body)
             return
         status, headers, answer = self._forward(body)
+        fault.call()
         if fault.drop_after:
             self._drop(body, status)
         elif fault.status is not None:

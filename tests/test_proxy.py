@@ -101,6 +101,16 @@ def test_an_answer_cut_off(proxy: FaultProxy) -> None:
         post(proxy, "0123456789")
 
 
+def test_what_is_called_happens_between_the_upstream_and_the_client(proxy: FaultProxy, acted: list[str]) -> None:
+    seen: list[list[str]] = []
+    proxy.plan(Fault(drop_before=True, call=lambda: seen.append(list(acted))))
+    proxy.plan(Fault(call=lambda: seen.append(list(acted))))
+    with pytest.raises((http.client.HTTPException, ConnectionError)):
+        post(proxy, "one")
+    post(proxy, "two")
+    assert seen == [[], ["two"]]
+
+
 def test_latency(proxy: FaultProxy) -> None:
     proxy.latency_seconds = 0.1
     started = time.monotonic()

@@ -1,0 +1,56 @@
+"""A world per story: a project in a namespace of its own behind a proxy of its own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from reconciler.engines import local_runtime
+from tests.crash.recorder import CommitProxy
+from tests.crash.runs import Run, Story, as_a_process, in_this_process
+from tests.crash.scenarios import Scenario
+from tests.crash.world import InProcess, World
+
+_NUMBERS = itertools.count()
+Tell = Callable[[Scenario], Story]
+
+
+@pytest.fixture
+def proxy(rest_catalog: dict[str, str]) -> Iterator[CommitProxy]:
+    """Stand between the program and Iceberg's REST server."""
+    with CommitProxy(rest_catalog["uri"]) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def world(bare: None, tmp_path: Path, proxy: CommitProxy, rest_catalog: dict[str, str]) -> World:
+    """Make an empty project."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return World(folder, rest_catalog, proxy, f"crash{next(_NUMBERS)}")
+
+
+@pytest.fixture
+def inside(world: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Tell:
+    """Prepare stories that run in this process, on the Spark session of all tests."""
+    monkeypatch.setattr(local_runtime, "LocalRuntime", InProcess)
+    return _teller(world, in_this_process)
+
+
+@pytest.fixture
+def outside(world: World) -> Tell:
+    """Prepare stories that run as processes."""
+    return _teller(world, as_a_process)
+
+
+def _teller(world: World, run: Run) -> Tell:
+    def tell(scenario: Scenario) -> Story:
+        story = Story(world, scenario, run)
+        story.prepare()
+        return story
+
+    return tell

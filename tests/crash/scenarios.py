@@ -1,0 +1,100 @@
+"""What is killed: one small story per kind of data operation, with the writes it makes and the rows it must end with.
+
+A story is told to the real program by manifests. Its rows come from a model in plain Python beside it, never from what
+LakeTable computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.crash.world import World
+
+Row = tuple[Any, ...]
+APPLY = ("laketable", "apply", "-f", ".", "--auto-approve")
+BRANCH, CHUNK, PUBLISH = "point branch", "rows on branch", "point main + drop branch + done"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One story. `prepare` leaves tables and manifests such that `command` has the work to do, and nothing else.
+
+    `writes` is everything the work may write, in order; `rows` what each table must hold in the end, in the order of
+    `columns`; `chunks` how many commits of staged work main must hold, each once.
+    """
+
+    kind: str
+    prepare: Callable[[World], None]
+    writes: tuple[str, ...]
+    rows: Mapping[str, list[Row]]
+    columns: Mapping[str, tuple[str, ...]]
+    chunks: int
+    command: Callable[[World], tuple[str, ...]] = field(default=lambda world: APPLY)
+
+
+def orders(count: int) -> list[dict[str, Any]]:
+    """Make rows of two columns, some of them NULL."""
+    return [{"id": i, "x": None if i % 7 == 6 else i % 5} for i in range(count)]
+
+
+# ---------------------------------------------------------------- a computed column
+
+
+def _prepare_backfill(world: World) -> None:
+    columns = ("columns:", "  - {name: id, type: long}", "  - {name: x, type: long}")
+    bucketed = ("partitioning:", "  - {column: id, transform: 'bucket[2]'}")
+    world.declare("orders", *columns)
+    world.ok("apply", "-f", ".", "--auto-approve")
+    world.add("orders", orders(12)[:4])
+    world.add("orders", orders(12)[4:8])
+    world.declare("orders", *columns, *bucketed)  # files of two specs are two chunks, however small
+    world.ok("apply", "-f", ".", "--auto-approve")
+    world.load(orders(12)[8:], world.full("orders"))
+    total = "  - {name: total, type: long, computed: {expression: 'x * 2 + id'}}"
+    world.declare("orders", *columns, total, *bucketed)
+
+
+BACKFILL = Scenario(
+    kind="backfill",
+    prepare=_prepare_backfill,
+    writes=(
+        "orders: schema + properties",
+        f"orders: {BRANCH}",
+        f"orders: {CHUNK}",
+        f"orders: {CHUNK}",
+        f"orders: {PUBLISH}",
+    ),
+    rows={"orders": [(r["id"], r["x"], None if r["x"] is None else r["x"] * 2 + r["id"]) for r in orders(12)]},
+    columns={"orders": ("id", "x", "total")},
+    chunks=2,
+)
+
+
+# ---------------------------------------------------------------- x = x + 1
+
+
+def _prepare_canary(world: World) -> None:
+    world.declare("counted", "columns:", "  - {name: id, type: long}", "  - {name: x, type: long}")
+    world.ok("apply", "-f", ".", "--auto-approve")
+    world.add("counted", orders(8)[:4])
+    world.add("counted", orders(8)[4:])
+
+
+def _canary(world: World) -> tuple[str, ...]:
+    uuid = str(world.metadata("counted")["table-uuid"])
+    return ("canary", world.proxy.uri, world.full("counted"), uuid)
+
+
+CANARY = Scenario(
+    kind="canary (x = x + 1)",
+    prepare=_prepare_canary,
+    writes=(f"counted: {BRANCH}", f"counted: {CHUNK}", f"counted: {CHUNK}", f"counted: {PUBLISH}"),
+    rows={"counted": [(r["id"], None if r["x"] is None else r["x"] + 1) for r in orders(8)]},
+    columns={"counted": ("id", "x")},
+    chunks=2,
+    command=_canary,
+)
+
+SCENARIOS = (BACKFILL, CANARY)

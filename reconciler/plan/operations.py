@@ -5,6 +5,7 @@ All are plain values that serialise to the plan document (`plan.document`); a bl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from reconciler.diff.changes import Change
 from reconciler.model.table import Statistics, TableIdent, TableVersion
 from reconciler.model.types import FieldPath
+from reconciler.plan.row_work import Swap, Validate
 
 
 class OperationClass(StrEnum):
@@ -60,12 +62,18 @@ class Fidelity(StrEnum):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Files and bytes an operation reads and rewrites; all zero for metadata-only."""
+    """Files and bytes an operation reads and rewrites; all zero for metadata-only.
+
+    Of the files rewritten, those spliced are copied and added to instead of decoded; bytes rewritten are an estimate of
+    the size of the new files.
+    """
 
     files_read: int = 0
     bytes_read: int = 0
     files_rewritten: int = 0
     bytes_rewritten: int = 0
+    files_spliced: int = 0
+    bytes_spliced: int = 0
 
     def __add__(self, other: Cost) -> Cost:
         """Add up two costs."""
@@ -74,6 +82,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             bytes_read=self.bytes_read + other.bytes_read,
             files_rewritten=self.files_rewritten + other.files_rewritten,
             bytes_rewritten=self.bytes_rewritten + other.bytes_rewritten,
+            files_spliced=self.files_spliced + other.files_spliced,
+            bytes_spliced=self.bytes_spliced + other.bytes_spliced,
         )
 
 
@@ -81,7 +91,8 @@ class BackfillColumn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """A column to compute: `sql` and `where` were parsed and printed anew, nothing an author wrote verbatim.
 
     Only rows without a value are filled, unless `recompute`: then every row gets the expression's value. `expression`
-    is the hash that the table remembers, `revision` counts its changes, `round` the fills since the last one.
+    is the hash that the table remembers, `revision` counts its changes, `round` the fills since the last one. `inputs`
+    are the field ids of the leaves it reads, for its cost.
     """
 
     name: str
@@ -93,6 +104,7 @@ class BackfillColumn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     text: str = ""
     revision: int = 1
     round: int = 0
+    inputs: tuple[int, ...] = ()
 
 
 class Backfill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="work", tag="backfill"):
@@ -102,7 +114,56 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     is_fill: bool = False
 
 
-Work = Backfill
+class Slot(msgspec.Struct, frozen=True):
+    """A table where it stands in a query; `alias` is the qualifier of its columns when the author gave none."""
+
+    table: TableIdent
+    alias: str | None
+
+
+class Edge(msgspec.Struct, frozen=True, order=True):
+    """A source's column that a column of a view is made of."""
+
+    table: TableIdent
+    path: FieldPath
+
+
+class SourceRead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A source at the snapshot it is read at (None: it has no rows), and the columns that the query reads of it.
+
+    `since` is the snapshot from which its changes are read, in an incremental refresh.
+    """
+
+    table: TableIdent
+    uuid: str
+    schema_id: int
+    snapshot_id: int | None = None
+    columns: tuple[FieldPath, ...] = ()
+    since: int | None = None
+
+
+class Refresh(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="work", tag="refresh"):
+    """What a REFRESH does: the whole query's result, or only what the changes of one source (`delta`) make of it.
+
+    `pieces` are the query printed anew, its tables left open. An aggregation has `keys`, and `measures` by function.
+    `query` and `text` are hashes of the query and of its author's text, `round` counts the refreshes. `reason` says
+    why it is a full one.
+    """
+
+    query: str
+    text: str
+    pieces: tuple[str | Slot, ...]
+    columns: tuple[str, ...]
+    sources: tuple[SourceRead, ...]
+    edges: Mapping[str, tuple[Edge, ...]] = {}
+    delta: TableIdent | None = None
+    keys: tuple[str, ...] = ()
+    measures: Mapping[str, str] = {}
+    round: int = 1
+    reason: str = ""
+
+
+Work = Backfill | Refresh | Validate | Swap
 """What a data operation does to rows: one struct per kind, told apart by `work`."""
 
 
@@ -117,6 +178,7 @@ class OperationKind(StrEnum):
     REWRITE = "rewrite"
     REFRESH = "refresh"
     PUBLISH = "publish"
+    SWAP = "swap"
     MAINTAIN = "maintain"
 
 

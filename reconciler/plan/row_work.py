@@ -1,0 +1,52 @@
+"""Work that looks at rows before a metadata commit: validation scans, and the swap that ends a type change."""
+
+from __future__ import annotations
+
+import msgspec
+
+from reconciler.model.types import FieldPath
+
+
+class RequiredColumn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A column, or a field of structs only, that no row may leave without a value."""
+
+    path: FieldPath
+    field_id: int
+
+
+class RowCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A condition that no row may make false (NULL passes, as in SQL); `sql` was parsed and printed anew.
+
+    `what` names it for people.
+    """
+
+    what: str
+    sql: str
+
+
+class Validate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="work", tag="validate"):
+    """What a validation scan asks of the rows before the metadata commit that rests on it."""
+
+    required: tuple[RequiredColumn, ...] = ()
+    checks: tuple[RowCheck, ...] = ()
+
+
+class SwappedColumn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A column whose converted twin takes its name.
+
+    `missing` finds rows whose value is not converted yet, `failed` (empty: they may stay NULL) those whose value cannot
+    be; both were printed anew. `required`: so must the twin be.
+    """
+
+    name: str
+    field_id: int
+    new_id: int
+    missing: str
+    failed: str = ""
+    required: bool = False
+
+
+class Swap(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="work", tag="swap"):
+    """What a SWAP does: check that every row is converted, then exchange the names in one commit."""
+
+    columns: tuple[SwappedColumn, ...]

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from reconciler.catalogs.backend import Loaded
 from reconciler.errors import InvalidTable, RefNotFound
+from reconciler.model.metadata import SnapshotHead
 from reconciler.model.table import DataFile
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
-    from pyiceberg.manifest import ManifestEntry, ManifestFile
+    from pyiceberg.manifest import ManifestEntry
     from pyiceberg.typedef import Record
 
 _PATH_FIELD_ID = 2147483546  # file_path in a position delete file (Iceberg spec, "Reserved Field IDs")
@@ -18,20 +19,21 @@ _PATH_FIELD_ID = 2147483546  # file_path in a position delete file (Iceberg spec
 
 def data_files(loaded: Loaded, io: FileIO, snapshot_id: int, where: str) -> tuple[DataFile, ...]:
     """Read a snapshot's manifests."""
-    from pyiceberg.manifest import ManifestContent
+    from pyiceberg.manifest import ManifestContent, read_manifest_list
 
     data: list[ManifestEntry] = []
     deletes: list[ManifestEntry] = []
-    for manifest in _manifests(loaded, io, snapshot_id, where):
+    snapshot = _snapshot(loaded, snapshot_id, where)
+    for manifest in read_manifest_list(io.new_input(snapshot.manifest_list)):
         entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
         (data if manifest.content == ManifestContent.DATA else deletes).extend(entries)
     applicable = _Deletes(loaded, deletes)
-    return tuple(_to_data_file(entry, has_deletes=applicable.touch(entry)) for entry in data)
+    # A snapshot of format v3 has given row ids to every manifest of its list; PyIceberg reads them nowhere else.
+    has_row_ids = snapshot.first_row_id is not None
+    return tuple(_to_data_file(e, has_deletes=applicable.touch(e), has_row_ids=has_row_ids) for e in data)
 
 
-def _manifests(loaded: Loaded, io: FileIO, snapshot_id: int, where: str) -> list[ManifestFile]:
-    from pyiceberg.manifest import read_manifest_list
-
+def _snapshot(loaded: Loaded, snapshot_id: int, where: str) -> SnapshotHead:
     snapshot = next((s for s in loaded.metadata.snapshots if s.snapshot_id == snapshot_id), None)
     if snapshot is None:
         raise RefNotFound(f"There is no snapshot {snapshot_id}: it has expired.", where=where, hint="Plan again.")
@@ -39,7 +41,7 @@ def _manifests(loaded: Loaded, io: FileIO, snapshot_id: int, where: str) -> list
         raise InvalidTable(
             f"Snapshot {snapshot_id} names no manifest list.", where=where, hint="Commit to the table once to make one."
         )
-    return list(read_manifest_list(io.new_input(snapshot.manifest_list)))
+    return snapshot
 
 
 class _Deletes:
@@ -80,7 +82,7 @@ def _partition(spec_id: int, partition: Record | None) -> tuple[int, str]:
     return spec_id, repr(partition) if partition is not None and len(partition) else ""
 
 
-def _to_data_file(entry: ManifestEntry, *, has_deletes: bool) -> DataFile:
+def _to_data_file(entry: ManifestEntry, *, has_deletes: bool, has_row_ids: bool) -> DataFile:
     file = entry.data_file
     return DataFile(
         path=file.file_path,
@@ -88,6 +90,9 @@ def _to_data_file(entry: ManifestEntry, *, has_deletes: bool) -> DataFile:
         rows=file.record_count,
         spec_id=file.spec_id,
         has_deletes=has_deletes,
+        format=file.file_format.value,
+        is_encrypted=file.key_metadata is not None,
+        has_row_ids=has_row_ids,
         column_bytes=dict(file.column_sizes or {}),
         value_counts=dict(file.value_counts or {}),
         null_counts=dict(file.null_value_counts or {}),

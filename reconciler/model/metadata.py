@@ -93,8 +93,10 @@ class SnapshotHead(msgspec.Struct, frozen=True, rename="kebab"):
     """A snapshot; its summary stays bytes until asked for. v1 tables may lack the manifest list."""
 
     snapshot_id: int
+    timestamp_ms: int = 0
     manifest_list: str = ""
     summary: msgspec.Raw = _ABSENT
+    first_row_id: int | None = None
 
     def summarise(self) -> Mapping[str, str]:
         """Decode the summary."""

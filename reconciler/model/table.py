@@ -159,6 +159,7 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True):
     """One live data file of a snapshot, as its manifest tells; maps are by field id, bounds in Iceberg's binary form.
 
     `value_counts` counts values NULLs included; a column missing from `null_counts` is unproven in this file.
+    `has_row_ids`: format v3 gives its rows ids, by the file's first one.
     """
 
     path: str
@@ -166,6 +167,9 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     spec_id: int = 0
     has_deletes: bool = False
+    format: str = "PARQUET"
+    is_encrypted: bool = False
+    has_row_ids: bool = False
     column_bytes: Mapping[int, int] = {}
     value_counts: Mapping[int, int] = {}
     null_counts: Mapping[int, int] = {}

@@ -57,7 +57,7 @@ KINDS = {
         ),
         rules=(
             ("self.format == oldSelf.format", "format never changes; make a new table instead"),
-            ("has(self.columns) != has(self.materializedView)", "give either columns or materializedView"),
+            ("has(self.columns) || has(self.materializedView)", "give columns or materializedView"),
             (
                 "!has(self.identifier) || !has(oldSelf.identifier) || self.identifier == oldSelf.identifier"
                 " || has(self.renamedFrom)",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from reconciler.model.manifest.common import Model
     from reconciler.model.manifest.table import (
         Branch,
+    View,
         Column,
         LakeTable,
         LakeTableSpec,
@@ -50,6 +51,7 @@ DEFAULT_PROJECT = "default"
 MAINTENANCE_FEATURE = "spec.maintenance"
 
 
+        MaterializedView,
 def to_desired(manifest: LakeTable, project: str = DEFAULT_PROJECT) -> Desired:
     """Return a manifest's normal form; the manifest has passed `load_documents`."""
     spec, metadata = manifest.spec, manifest.metadata
@@ -96,6 +98,8 @@ def to_desired(manifest: LakeTable, project: str = DEFAULT_PROJECT) -> Desired:
     )
 
 
+        maintenance=_maintenance(spec.maintenance),
+        view=_view(spec.materialized_view) if spec.materialized_view is not None else None,
 def _column(column: Column) -> Field:
     type_ = parse_type(column.type)
     if not column.states("default"):
@@ -219,6 +223,19 @@ def _data_features(spec: LakeTableSpec) -> dict[str, str]:
     features: dict[str, str] = {}
     for index, column in enumerate(spec.columns or ()):
         if column.type_change is not None:
+def _view(view: MaterializedView) -> View:
+    refresh = view.refresh
+    if refresh is None:
+        return View(query=view.query)
+    return View(
+        query=view.query,
+        mode=refresh.mode,
+        on_source_change=refresh.on_source_change,
+        max_staleness_ms=_milliseconds(refresh.max_staleness),
+        schedule=refresh.schedule,
+    )
+
+
             features[_place("columns", index, "typeChange")] = _feature(
                 f"type change of {column.name}", column.type_change
             )
@@ -226,8 +243,6 @@ def _data_features(spec: LakeTableSpec) -> dict[str, str]:
         features[_place("indexes", number)] = _feature(f"index {declared.name}", declared)
     for number, constraint in enumerate(spec.constraints or ()):
         features[_place("constraints", number)] = _feature(f"constraint {constraint.name}", constraint)
-    if spec.materialized_view is not None:
-        features["spec.materializedView"] = _feature("materialized view", spec.materialized_view)
     if spec.rewrite_existing:
         features["spec.rewriteExisting"] = "rewrite of existing files to the partition spec and sort order"
     if spec.maintenance is not None:

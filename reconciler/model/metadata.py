@@ -221,12 +221,14 @@ def decode_metadata(data: bytes, *, where: str = "") -> TableMetadata:
 
 def to_observed(metadata: TableMetadata, ident: TableIdent) -> Observed:
     """Turn metadata into one reading of the live table."""
+    summary = _head_summary(metadata)
     return Observed(
         spec=past_spec(
             metadata, ident, metadata.current_schema_id, metadata.default_spec_id, metadata.default_sort_order_id
         ),
         version=metadata.version(),
-        statistics=_statistics(metadata),
+        statistics=_statistics(summary),
+        head_summary=summary,
         bookkeeping={k: v for k, v in metadata.properties.items() if k.startswith(BOOKKEEPING_PREFIX)},
         snapshot_log=tuple((entry.timestamp_ms, entry.snapshot_id) for entry in metadata.snapshot_log),
         snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
@@ -367,12 +369,18 @@ def _sort_field(field: SortFieldJson) -> SortField:
     )
 
 
-def _statistics(metadata: TableMetadata) -> Statistics:
+def _head_summary(metadata: TableMetadata) -> Mapping[str, str] | None:
+    """Return the summary of main's head; None: it has none."""
     head = metadata.head()
     if head is None:
         return Statistics(rows=0, files=0, bytes=0, delete_files=0)
     snapshot = next((s for s in reversed(metadata.snapshots) if s.snapshot_id == head), None)
-    summary = {} if snapshot is None else snapshot.summarise()
+    return {} if snapshot is None else snapshot.summarise()
+
+
+def _statistics(summary: Mapping[str, str] | None) -> Statistics:
+    if summary is None:
+        return Statistics(rows=0, files=0, bytes=0, delete_files=0)
     return Statistics(
         rows=_count(summary, "total-records"),
         files=_count(summary, "total-data-files"),

@@ -144,7 +144,8 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     """One reading of a live table.
 
     `bookkeeping` holds its `laketable.*` properties. `snapshot_log` pairs a time (milliseconds since the epoch) with
-    the snapshot id that main's head had from then on, oldest first. `snapshot_ids` are all snapshots still present.
+    the snapshot id that main's head had from then on, oldest first. `snapshot_ids` are all snapshots still present,
+    `snapshot_times` says when each was made. `head_summary` is what the writer of main's head said of it.
     """
 
     spec: TableSpec
@@ -154,6 +155,8 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_log: tuple[tuple[int, int], ...] = ()
     snapshot_ids: frozenset[int] = frozenset()
 
+    snapshot_times: Mapping[int, int] = {}
+    head_summary: Mapping[str, str] | None = None
 
 class DataFile(msgspec.Struct, frozen=True, kw_only=True):
     """One live data file of a snapshot, as its manifest tells; maps are by field id, bounds in Iceberg's binary form.
@@ -227,6 +230,19 @@ class Computed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Suppression(msgspec.Struct, frozen=True, kw_only=True):
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """A materialized view: its rows are its query's result. `mode` is Full, Incremental or Auto.
+
+    When it is refreshed (`on_source_change`, `max_staleness_ms`, `schedule`) is upkeep: no plan's hash covers it.
+    """
+
+    query: str
+    mode: str = "Auto"
+    on_source_change: bool = False
+    max_staleness_ms: int | None = None
+    schedule: str | None = None
+
+
     """A finding the author accepts, and why; `path` None accepts it everywhere in the table."""
 
     code: str
@@ -241,6 +257,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     A field's doc of None is not stated, "" removes it. `defaults_stated` holds the paths whose write default the
     manifest speaks of; an initial default only matters when the column is added.
     `data_features` names declared parts that need a data job (computed columns, indexes, constraints, …), by path.
+    A `view` takes from its query the columns that its manifest does not state.
     """
 
     ident: TableIdent
@@ -260,5 +277,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     location: str | None = None
     computed: Mapping[FieldPath, Computed] = {}
     data_features: Mapping[str, str] = {}
+    maintenance: Maintenance | None = None
+    view: View | None = None
     suppressions: tuple[Suppression, ...] = ()
     approval: str | None = None

@@ -17,7 +17,7 @@ from reconciler.diff.changes import AdoptTable, Change, CreateRef, SetRefRetenti
 from reconciler.model.bookkeeping import managed_properties
 from reconciler.model.desired import canonical_desired
 from reconciler.model.table import Desired, Observed, Ref, TableSpec, TableVersion
-from reconciler.plan.operations import Operation, OperationKind
+from reconciler.plan.operations import Operation, OperationKind, Refresh
 
 VERSION = 1
 PREFIX = "sha256:"
@@ -51,7 +51,12 @@ def plan_hash(
 ) -> str:
     """Hash a plan: what is wanted, what it was planned against, and what would be done."""
     against = (base.uuid, base.schema_id, base.spec_id, base.sort_order_id, base.last_field_id) if base else None
-    work = [(o.id, o.kind, o.operation_class.value, o.breaking, _arguments(o.changes)) for o in operations]
+    # A refresh reads its sources wherever they are when it runs: that must not void its approval.
+    stable = {o.id: o.work.query for o in operations if isinstance(o.work, Refresh)}
+    work = [
+        (stable.get(o.id, o.id), o.kind, o.operation_class.value, o.breaking, _arguments(o.changes))
+        for o in operations
+    ]
     return _sha256(_ENCODER.encode([VERSION, wanted, against, compared, work]))
 
 

@@ -290,10 +290,12 @@ def test_a_name_with_a_dot_is_found_in_back_ticks() -> None:
     assert found.endswith("there is no column 'a.b'. Write the column's name in back-ticks: '`a.b`'.")
 
 
-def test_a_view_has_no_columns() -> None:
+def test_a_view_may_pin_its_columns_but_not_fill_them() -> None:
     view = _columns("{name: a, type: int}").replace("  columns:", "  materializedView: {query: SELECT 1}\n  columns:")
-    assert problems(view)[0].startswith("f:6:3: spec.columns: a materialized view takes its columns from its query.")
+    assert problems(view) == []
     assert problems(view.split("  columns:")[0]) == []
+    (found,) = problems(view.replace("type: int", "type: int, required: true"))
+    assert "'a' is a column of a materialized view, and takes no 'required'" in found
 
 
 def test_a_table_needs_columns() -> None:

@@ -10,7 +10,7 @@ import re
 
 from reconciler.model.faults import Fault
 from reconciler.model.manifest.catalog import LakeCatalog
-from reconciler.model.manifest.column_checks import Columns, column_faults, nested_field_faults
+from reconciler.model.manifest.column_checks import Columns, column_faults, nested_field_faults, view_column_faults
 from reconciler.model.manifest.layout_checks import layout_faults
 from reconciler.model.manifest.policy import LakePolicy, Rule
 from reconciler.model.manifest.ref_checks import maintenance_faults, ref_faults
@@ -34,20 +34,20 @@ def table_faults(table: LakeTable) -> list[Fault]:
     spec = table.spec
     faults: list[Fault] = []
     _check_identifier(table, faults)
-    if spec.materialized_view is not None:
-        for name, value in (("columns", spec.columns), ("nestedFields", spec.nested_fields)):
-            if value is not None:
-                hint = f"Leave {name} out: the query's columns are the table's."
-                faults.append(Fault(("spec", name), "a materialized view takes its columns from its query", hint, True))
-    elif spec.columns is None:
-        faults.append(
-            Fault(("spec", "columns"), "'columns' is missing", "A table needs columns or a materializedView.")
-        )
-    else:
+    if spec.columns is not None:
         columns = Columns(spec.columns)
         column_faults(spec, columns, faults)
         nested_field_faults(spec, columns, faults)
         layout_faults(spec, columns, faults)
+        if spec.materialized_view is not None:
+            faults += view_column_faults(spec.columns)
+    elif spec.materialized_view is None:
+        faults.append(
+            Fault(("spec", "columns"), "'columns' is missing", "A table needs columns or a materializedView.")
+        )
+    elif spec.nested_fields is not None:
+        message = "nestedFields speaks of columns that the manifest does not state"
+        faults.append(Fault(("spec", "nestedFields"), message, "State the view's columns too.", True))
     _check_properties(spec, faults)
     ref_faults(spec, faults)
     maintenance_faults(spec, faults)

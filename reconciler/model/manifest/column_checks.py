@@ -128,6 +128,21 @@ def column_faults(spec: LakeTableSpec, columns: Columns, faults: list[Fault]) ->
     _check_renames(renames, faults)
 
 
+def view_column_faults(columns: Sequence[Column]) -> Iterator[Fault]:
+    """Refuse in a materialized view's columns what contradicts that its query makes the rows."""
+    for index, column in enumerate(columns):
+        for key, is_said in (
+            ("computed", column.computed is not None),
+            ("typeChange", column.type_change is not None),
+            ("default", column.states("default")),
+            ("required", column.required),
+        ):
+            if is_said:
+                hint = f"Remove {key}: a materialized view's query decides."
+                message = f"'{column.name}' is a column of a materialized view, and takes no '{key}'"
+                yield Fault((*_COLUMNS, index, key), message, hint, at_key=True)
+
+
 def _check_duplicates(columns: Columns, faults: list[Fault]) -> None:
     if len({column.name.casefold() for column in columns.columns}) == len(columns.columns):
         return

@@ -301,7 +301,9 @@ class LakeTableSpec(Model):
     materialized_view: Annotated[MaterializedView | None, Field(description="Fill the table from a query.")] = None
     columns: Annotated[
         Annotated[list[Column], Field(min_length=1, max_length=MAX_COLUMNS)] | None,
-        Field(description="The columns, in order. Required unless materializedView is given."),
+        Field(
+            description="The columns, in order. With materializedView optional: then all its columns, to pin types and docs."
+        ),
     ] = None
     nested_fields: Annotated[
         Annotated[list[NestedField], Field(max_length=MAX_COLUMNS)] | None,

@@ -162,13 +162,16 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True):
     """One live data file of a snapshot, as its manifest tells; maps are by field id, bounds in Iceberg's binary form.
 
     `value_counts` counts values NULLs included; a column missing from `null_counts` is unproven in this file.
-    `has_row_ids`: format v3 gives its rows ids, by the file's first one.
+    `has_row_ids`: format v3 gives its rows ids, by the file's first one. `sequence_number` is that of the snapshot
+    which added the file (0 in format v1); a writer that does not say how it sorted leaves `sort_order_id` at 0.
     """
 
     path: str
     size_bytes: int
     rows: int
     spec_id: int = 0
+    sort_order_id: int = 0
+    sequence_number: int = 0
     has_deletes: bool = False
     format: str = "PARQUET"
     is_encrypted: bool = False
@@ -229,6 +232,16 @@ class Computed(msgspec.Struct, frozen=True, kw_only=True):
     where: str | None = None
 
 
+class DesiredIndex(msgspec.Struct, frozen=True, kw_only=True):
+    """A declared index; bloom filters and sort orders are also in the spec's properties and sort order."""
+
+    name: str
+    type: str
+    columns: tuple[FieldPath, ...]
+    rewrite_existing: bool = False
+    properties: Mapping[str, str] = {}
+
+
 class Suppression(msgspec.Struct, frozen=True, kw_only=True):
 class View(msgspec.Struct, frozen=True, kw_only=True):
     """A materialized view: its rows are its query's result. `mode` is Full, Incremental or Auto.
@@ -276,6 +289,8 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     format_version: int | None = None
     location: str | None = None
     computed: Mapping[FieldPath, Computed] = {}
+    rewrite_existing: bool = False
+    indexes: tuple[DesiredIndex, ...] = ()
     data_features: Mapping[str, str] = {}
     maintenance: Maintenance | None = None
     view: View | None = None

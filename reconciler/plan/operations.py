@@ -114,6 +114,40 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     is_fill: bool = False
 
 
+class AspectKind(StrEnum):
+    """What a rewrite can give existing files."""
+
+    LAYOUT = "layout"
+    BLOOM = "bloom"
+    ZORDER = "zorder"
+
+
+class Aspect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that every file shall have: the partition spec and sort order, or an index (`columns` by field id).
+
+    `definition` is the hash that the table remembers under `name`, `revision` counts its changes, `round` the times
+    that files of other writers were brought up since the last one.
+    """
+
+    name: str
+    kind: AspectKind
+    columns: tuple[int, ...] = ()
+    definition: str
+    revision: int = 1
+    round: int = 0
+
+
+class Rewrite(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="work", tag="rewrite"):
+    """What a REWRITE does: one pass over the files that lack one of the aspects, or a computed column's values.
+
+    `deletes`: files with deleted rows are written anew without them, too.
+    """
+
+    aspects: tuple[Aspect, ...]
+    backfill: Backfill | None = None
+    deletes: bool = False
+
+
 class Slot(msgspec.Struct, frozen=True):
     """A table where it stands in a query; `alias` is the qualifier of its columns when the author gave none."""
 
@@ -163,7 +197,7 @@ class Refresh(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     reason: str = ""
 
 
-Work = Backfill | Refresh | Validate | Swap
+Work = Backfill | Rewrite | Refresh | Validate | Swap
 """What a data operation does to rows: one struct per kind, told apart by `work`."""
 
 

@@ -86,6 +86,7 @@ class _Table:
             bookkeeping=dict(self.bookkeeping),
             snapshot_log=tuple(self.snapshots),
             snapshot_ids=frozenset(snapshot_id for _, snapshot_id in self.snapshots),
+            snapshot_times={snapshot_id: time_ms for time_ms, snapshot_id in self.snapshots},
         )
 
     def outcome(self, *, replayed: bool = False) -> CommitOutcome:

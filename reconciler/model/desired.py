@@ -12,8 +12,17 @@ import msgspec
 
 from reconciler.model.defaults import canonical_default
 from reconciler.model.faults import print_document_path
+from reconciler.model.maintenance import (
+    DAILY,
+    WEEKLY,
+    CompactFiles,
+    ExpireSnapshots,
+    Maintenance,
+    RemoveOrphans,
+    RewriteManifests,
+)
 from reconciler.model.property_keys import COMMENT, DISTRIBUTION_MODE
-from reconciler.model.quantities import parse_duration
+from reconciler.model.quantities import parse_duration, parse_size
 from reconciler.model.schedules import parse_instant
 from reconciler.model.table import (
     Computed,
@@ -28,19 +37,21 @@ from reconciler.model.table import (
     TableFormat,
     TableIdent,
     UnmanagedColumns,
+    View,
 )
 from reconciler.model.transforms import parse_transform
 from reconciler.model.type_strings import parse_path, parse_type
 from reconciler.model.types import Field, FieldPath, StructType, fields_of, with_fields
 
 if TYPE_CHECKING:
+    from reconciler.model.manifest import table as manifests
     from reconciler.model.manifest.common import Model
     from reconciler.model.manifest.table import (
         Branch,
-    View,
         Column,
         LakeTable,
         LakeTableSpec,
+        MaterializedView,
         NestedField,
         PartitionEntry,
         SortEntry,
@@ -48,10 +59,8 @@ if TYPE_CHECKING:
     )
 
 DEFAULT_PROJECT = "default"
-MAINTENANCE_FEATURE = "spec.maintenance"
 
 
-        MaterializedView,
 def to_desired(manifest: LakeTable, project: str = DEFAULT_PROJECT) -> Desired:
     """Return a manifest's normal form; the manifest has passed `load_documents`."""
     spec, metadata = manifest.spec, manifest.metadata
@@ -89,6 +98,8 @@ def to_desired(manifest: LakeTable, project: str = DEFAULT_PROJECT) -> Desired:
             for c in spec.columns or ()
             if c.computed is not None
         },
+        maintenance=_maintenance(spec.maintenance),
+        view=_view(spec.materialized_view) if spec.materialized_view is not None else None,
         data_features=_data_features(spec),
         suppressions=tuple(
             Suppression(code=s.code, reason=s.reason, path=parse_path(s.path) if s.path else None)
@@ -98,8 +109,6 @@ def to_desired(manifest: LakeTable, project: str = DEFAULT_PROJECT) -> Desired:
     )
 
 
-        maintenance=_maintenance(spec.maintenance),
-        view=_view(spec.materialized_view) if spec.materialized_view is not None else None,
 def _column(column: Column) -> Field:
     type_ = parse_type(column.type)
     if not column.states("default"):
@@ -214,15 +223,6 @@ def _branch(branch: Branch) -> DesiredRef:
     )
 
 
-def _milliseconds(text: str | None) -> int | None:
-    return None if text is None else parse_duration(text)
-
-
-def _data_features(spec: LakeTableSpec) -> dict[str, str]:
-    """Name each declared part that needs a data job: its place → what it is and everything it says, as JSON."""
-    features: dict[str, str] = {}
-    for index, column in enumerate(spec.columns or ()):
-        if column.type_change is not None:
 def _view(view: MaterializedView) -> View:
     refresh = view.refresh
     if refresh is None:
@@ -236,6 +236,43 @@ def _view(view: MaterializedView) -> View:
     )
 
 
+def _milliseconds(text: str | None) -> int | None:
+    return None if text is None else parse_duration(text)
+
+
+def _maintenance(declared: manifests.Maintenance | None) -> Maintenance | None:
+    if declared is None:
+        return None
+    rewrite = declared.rewrite_manifests
+    return Maintenance(
+        expire=_expiry(declared.expire_snapshots) if declared.expire_snapshots else None,
+        compact=_compaction(declared.compact) if declared.compact else None,
+        manifests=RewriteManifests(schedule=rewrite.schedule or WEEKLY) if rewrite else None,
+        orphans=_orphans(declared.remove_orphan_files) if declared.remove_orphan_files else None,
+        undo_age_ms=parse_duration(declared.keep_undo),
+        stale_branch_ms=parse_duration(declared.stale_branches),
+    )
+
+
+def _expiry(declared: manifests.ExpireSnapshots) -> ExpireSnapshots:
+    age = parse_duration(declared.older_than)
+    return ExpireSnapshots(older_than_ms=age, keep=declared.keep, schedule=declared.schedule or DAILY)
+
+
+def _compaction(declared: manifests.Compact) -> CompactFiles:
+    target = parse_size(str(declared.target_file_size))
+    return CompactFiles(target_bytes=target, min_files=declared.min_input_files, schedule=declared.schedule or DAILY)
+
+
+def _orphans(declared: manifests.RemoveOrphanFiles) -> RemoveOrphans:
+    return RemoveOrphans(older_than_ms=parse_duration(declared.older_than), schedule=declared.schedule or WEEKLY)
+
+
+def _data_features(spec: LakeTableSpec) -> dict[str, str]:
+    """Name each declared part that needs a data job: its place → what it is and everything it says, as JSON."""
+    features: dict[str, str] = {}
+    for index, column in enumerate(spec.columns or ()):
+        if column.type_change is not None:
             features[_place("columns", index, "typeChange")] = _feature(
                 f"type change of {column.name}", column.type_change
             )
@@ -245,8 +282,6 @@ def _view(view: MaterializedView) -> View:
         features[_place("constraints", number)] = _feature(f"constraint {constraint.name}", constraint)
     if spec.rewrite_existing:
         features["spec.rewriteExisting"] = "rewrite of existing files to the partition spec and sort order"
-    if spec.maintenance is not None:
-        features[MAINTENANCE_FEATURE] = _feature("maintenance", spec.maintenance)
     return features
 
 
@@ -266,9 +301,8 @@ def canonical_desired(desired: Desired) -> bytes:
     operator must agree on the hash).
     """
     plain = {name: getattr(desired, name) for name in desired.__struct_fields__}
-    for name in ("approval", "owner"):
+    for name in ("approval", "owner", "maintenance"):
         del plain[name]
-    plain["data_features"] = {k: v for k, v in desired.data_features.items() if k != MAINTENANCE_FEATURE}
     plain["column_renames"] = sorted((list(path), name) for path, name in desired.column_renames.items())
     plain["defaults_stated"] = sorted(list(path) for path in desired.defaults_stated)
     plain["computed"] = [

@@ -232,6 +232,7 @@ def to_observed(metadata: TableMetadata, ident: TableIdent) -> Observed:
         bookkeeping={k: v for k, v in metadata.properties.items() if k.startswith(BOOKKEEPING_PREFIX)},
         snapshot_log=tuple((entry.timestamp_ms, entry.snapshot_id) for entry in metadata.snapshot_log),
         snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
+        snapshot_times={snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots},
     )
 
 
@@ -373,7 +374,7 @@ def _head_summary(metadata: TableMetadata) -> Mapping[str, str] | None:
     """Return the summary of main's head; None: it has none."""
     head = metadata.head()
     if head is None:
-        return Statistics(rows=0, files=0, bytes=0, delete_files=0)
+        return None
     snapshot = next((s for s in reversed(metadata.snapshots) if s.snapshot_id == head), None)
     return {} if snapshot is None else snapshot.summarise()
 

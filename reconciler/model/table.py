@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
+from reconciler.model.maintenance import Maintenance
 from reconciler.model.types import FieldPath, StructType
 
 BOOKKEEPING_PREFIX = "laketable."
@@ -154,9 +155,9 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     bookkeeping: Mapping[str, str] = {}
     snapshot_log: tuple[tuple[int, int], ...] = ()
     snapshot_ids: frozenset[int] = frozenset()
-
     snapshot_times: Mapping[int, int] = {}
     head_summary: Mapping[str, str] | None = None
+
 
 class DataFile(msgspec.Struct, frozen=True, kw_only=True):
     """One live data file of a snapshot, as its manifest tells; maps are by field id, bounds in Iceberg's binary form.
@@ -232,17 +233,6 @@ class Computed(msgspec.Struct, frozen=True, kw_only=True):
     where: str | None = None
 
 
-class DesiredIndex(msgspec.Struct, frozen=True, kw_only=True):
-    """A declared index; bloom filters and sort orders are also in the spec's properties and sort order."""
-
-    name: str
-    type: str
-    columns: tuple[FieldPath, ...]
-    rewrite_existing: bool = False
-    properties: Mapping[str, str] = {}
-
-
-class Suppression(msgspec.Struct, frozen=True, kw_only=True):
 class View(msgspec.Struct, frozen=True, kw_only=True):
     """A materialized view: its rows are its query's result. `mode` is Full, Incremental or Auto.
 
@@ -256,6 +246,17 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str | None = None
 
 
+class DesiredIndex(msgspec.Struct, frozen=True, kw_only=True):
+    """A declared index; bloom filters and sort orders are also in the spec's properties and sort order."""
+
+    name: str
+    type: str
+    columns: tuple[FieldPath, ...]
+    rewrite_existing: bool = False
+    properties: Mapping[str, str] = {}
+
+
+class Suppression(msgspec.Struct, frozen=True, kw_only=True):
     """A finding the author accepts, and why; `path` None accepts it everywhere in the table."""
 
     code: str
@@ -269,8 +270,8 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     `column_renames` maps a column's path, as the manifest names it, to the former name of its last segment.
     A field's doc of None is not stated, "" removes it. `defaults_stated` holds the paths whose write default the
     manifest speaks of; an initial default only matters when the column is added.
-    `data_features` names declared parts that need a data job (computed columns, indexes, constraints, …), by path.
     A `view` takes from its query the columns that its manifest does not state.
+    `data_features` names declared parts that need a data job (computed columns, indexes, constraints, …), by path.
     """
 
     ident: TableIdent
@@ -291,8 +292,8 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     computed: Mapping[FieldPath, Computed] = {}
     rewrite_existing: bool = False
     indexes: tuple[DesiredIndex, ...] = ()
-    data_features: Mapping[str, str] = {}
     maintenance: Maintenance | None = None
     view: View | None = None
+    data_features: Mapping[str, str] = {}
     suppressions: tuple[Suppression, ...] = ()
     approval: str | None = None

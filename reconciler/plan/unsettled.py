@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from msgspec.structs import replace
-
 from reconciler.diff.problems import Problem, ProblemKind
-from reconciler.model.desired import MAINTENANCE_FEATURE
 from reconciler.model.table import Desired
 from reconciler.model.types import dotted
 from reconciler.plan.findings import finding
-from reconciler.plan.operations import Finding, Severity
+from reconciler.plan.operations import Finding
 
 # Code, message and hint per kind; {column} is table.path, {name} the path's last segment. No hint: the registry's fix.
 _TEXTS: dict[ProblemKind, tuple[str, str, str]] = {
@@ -82,15 +79,11 @@ def problem_finding(desired: Desired, problem: Problem) -> Finding:
 
 
 def data_feature_findings(desired: Desired) -> Iterator[Finding]:
-    """Refuse declared parts that need a data job: half of a manifest would be neither the old table nor the new.
-
-    Maintenance is upkeep, so that a table may declare it before anything carries it out.
-    """
+    """Refuse declared parts that need a data job: half of a manifest would be neither the old table nor the new."""
     for place, feature in desired.data_features.items():
         what = feature.partition(": ")[0]
         message = f"{what} ({place}) needs a data job, which this version does not run yet."
-        found = finding("LK208", message[0].upper() + message[1:])
-        yield replace(found, severity=Severity.INFO) if place == MAINTENANCE_FEATURE else found
+        yield finding("LK208", message[0].upper() + message[1:])
 
 
 def _when(milliseconds: str) -> str:

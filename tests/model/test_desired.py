@@ -91,7 +91,6 @@ def test_what_needs_a_data_job_is_named_by_its_place() -> None:
         "spec.columns[7].typeChange",
         "spec.indexes[0]",
         "spec.constraints[0]",
-        "spec.maintenance",
     }
     assert features["spec.indexes[0]"] == (
         'index by_customer: {"columns":["customer_ref"],"name":"by_customer","type":"bloom"}'

@@ -12,6 +12,7 @@ from reconciler.diff.apply import apply
 from reconciler.diff.changes import AddColumn, AdoptTable, CreateTable, DropTable, RenameTable
 from reconciler.errors import OwnershipConflict
 from reconciler.model.bookkeeping import Bookkeeping
+from reconciler.model.maintenance import Maintenance, RewriteManifests
 from reconciler.model.table import DesiredRef, RefKind, Suppression, TableFormat, TableIdent
 from reconciler.plan.operations import OperationClass, OperationKind, Plan
 from reconciler.plan.planner import plan_drop, plan_offline, plan_undo
@@ -160,11 +161,12 @@ def test_parts_that_need_a_data_job_block_the_plan() -> None:
     assert not made.is_empty
 
 
-def test_declared_maintenance_is_upkeep_and_blocks_nothing() -> None:
-    manifest = desired(wanted("id", "int"), wanted("cust_id"), data_features={"spec.maintenance": "maintenance: {}"})
+def test_declared_maintenance_blocks_nothing_and_is_not_in_the_hash() -> None:
+    plain = desired(wanted("id", "int"), wanted("cust_id"), wanted("new"))
+    manifest = msgspec.structs.replace(plain, maintenance=Maintenance(manifests=RewriteManifests()))
     made = planned(manifest, live(LIVE))
-    assert codes(made) == ["LK208"]
-    assert made.is_empty
+    assert codes(made) == []
+    assert made.hash == planned(plain, live(LIVE)).hash
 
 
 def test_a_suspected_rename_blocks_until_it_is_suppressed_and_stays_destructive() -> None:

@@ -6,13 +6,14 @@ import re
 from collections.abc import Sequence
 
 from reconciler.model.faults import DocumentPath, Fault
+from reconciler.model.maintenance import DAY_MS, ORPHAN_AGE_MS
 from reconciler.model.manifest.table import Branch, LakeTableSpec, SnapshotPoint, Tag
 from reconciler.model.quantities import parse_duration
 from reconciler.model.schedules import check_cron, parse_instant
 
 _REF_NAME = re.compile(r"[^\s\x00-\x1f\x7f'\"`\\;]+")
 OWN_REF_PREFIX = "lt_"
-_ORPHAN_AGE_MS = 3 * 86_400_000
+_STALE_BRANCH_MS = DAY_MS
 
 
 def ref_faults(spec: LakeTableSpec, faults: list[Fault]) -> None:
@@ -85,10 +86,15 @@ def maintenance_faults(spec: LakeTableSpec, faults: list[Fault]) -> None:
         if maintenance.expire_snapshots is not None:
             place: DocumentPath = ("spec", "maintenance", "expireSnapshots", "olderThan")
             _check_duration(maintenance.expire_snapshots.older_than, place, faults)
+        _check_duration(maintenance.keep_undo, ("spec", "maintenance", "keepUndo"), faults)
+        place = ("spec", "maintenance", "staleBranches")
+        if _check_duration(maintenance.stale_branches, place, faults) < _STALE_BRANCH_MS:
+            message = f"{maintenance.stale_branches} is too short: work that is still going on would be dropped"
+            faults.append(Fault(place, message, "Write 1d or more."))
         orphans = maintenance.remove_orphan_files
         if orphans is not None:
             place = ("spec", "maintenance", "removeOrphanFiles", "olderThan")
-            if _check_duration(orphans.older_than, place, faults) < _ORPHAN_AGE_MS:
+            if _check_duration(orphans.older_than, place, faults) < ORPHAN_AGE_MS:
                 message = f"{orphans.older_than} is too young: files of running writers would be deleted"
                 faults.append(Fault(place, message, "Write 3d or more."))
     if spec.reconcile is not None:

@@ -222,6 +222,10 @@ class Maintenance(Model):
     compact: Annotated[Compact | None, Field(description="Compact small files.")] = None
     rewrite_manifests: Annotated[RewriteManifests | None, Field(description="Rewrite small manifests.")] = None
     remove_orphan_files: Annotated[RemoveOrphanFiles | None, Field(description="Delete unknown files.")] = None
+    keep_undo: Annotated[Duration, Field(description="How long what a plan replaced can be brought back.")] = "30d"
+    stale_branches: Annotated[
+        Duration, Field(description="Drop the branches of given-up work when nothing was written on them for so long.")
+    ] = "7d"
 
 
 class Reconcile(Model):

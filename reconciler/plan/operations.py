@@ -14,6 +14,7 @@ from reconciler.diff.changes import Change
 from reconciler.model.table import Statistics, TableIdent, TableVersion
 from reconciler.model.types import FieldPath
 from reconciler.plan.row_work import Swap, Validate
+from reconciler.plan.table_work import Maintain, Restore
 
 
 class OperationClass(StrEnum):
@@ -85,6 +86,21 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             files_spliced=self.files_spliced + other.files_spliced,
             bytes_spliced=self.bytes_spliced + other.bytes_spliced,
         )
+
+
+class How(StrEnum):
+    """How a file gets new columns: its bytes are copied and the columns put behind them, or all is decoded anew."""
+
+    SPLICE = "splice"
+    REWRITE = "rewrite"
+
+
+class Way(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The files of an operation that go one way, and what that costs; `why` says what keeps them from another."""
+
+    how: How
+    why: str = ""
+    cost: Cost
 
 
 class BackfillColumn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -197,7 +213,7 @@ class Refresh(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     reason: str = ""
 
 
-Work = Backfill | Rewrite | Refresh | Validate | Swap
+Work = Backfill | Rewrite | Refresh | Validate | Swap | Restore | Maintain
 """What a data operation does to rows: one struct per kind, told apart by `work`."""
 
 
@@ -213,6 +229,7 @@ class OperationKind(StrEnum):
     REFRESH = "refresh"
     PUBLISH = "publish"
     SWAP = "swap"
+    RESTORE = "restore"
     MAINTAIN = "maintain"
 
 
@@ -241,6 +258,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     operation_class: OperationClass
     breaking: bool = False
     cost: Cost = Cost()
+    ways: tuple[Way, ...] = ()
     asserts: tuple[str, ...] = ()
     work: Work | None = None
     resumes: bool = False

@@ -12,6 +12,7 @@ import msgspec
 
 from reconciler.model.defaults import canonical_default
 from reconciler.model.faults import print_document_path
+from reconciler.model.indexes import index_properties, index_sort_order
 from reconciler.model.maintenance import (
     DAILY,
     WEEKLY,
@@ -27,6 +28,7 @@ from reconciler.model.schedules import parse_instant
 from reconciler.model.table import (
     Computed,
     Desired,
+    DesiredIndex,
     DesiredPartitionField,
     DesiredRef,
     DesiredSortField,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from reconciler.model.manifest.table import (
         Branch,
         Column,
+        Index,
         LakeTable,
         LakeTableSpec,
         MaterializedView,
@@ -72,6 +75,7 @@ def to_desired(manifest: LakeTable, project: str = DEFAULT_PROJECT) -> Desired:
     stated: set[FieldPath] = {(c.name,) for c in spec.columns or () if c.states("default")}
     if spec.nested_fields:
         columns = _with_nested_fields(columns, spec.nested_fields, renames, stated)
+    indexes = tuple(_index(index) for index in spec.indexes or ())
     return Desired(
         ident=TableIdent.parse(identifier),
         owner=f"{project}/{metadata.namespace}/{metadata.name}",
@@ -83,8 +87,8 @@ def to_desired(manifest: LakeTable, project: str = DEFAULT_PROJECT) -> Desired:
         unmanaged_columns=UnmanagedColumns(spec.unmanaged_columns),
         identifier_fields=_paths(spec.identifier_fields),
         partitioning=_partitioning(spec.partitioning),
-        sort_order=_sort_order(spec.sort_order),
-        properties=_properties(spec),
+        sort_order=index_sort_order(indexes) or _sort_order(spec.sort_order),
+        properties=index_properties(indexes) | _properties(spec),
         refs=_refs(spec),
         format_version=spec.format_version,
         location=spec.location,
@@ -98,6 +102,8 @@ def to_desired(manifest: LakeTable, project: str = DEFAULT_PROJECT) -> Desired:
             for c in spec.columns or ()
             if c.computed is not None
         },
+        rewrite_existing=spec.rewrite_existing,
+        indexes=indexes,
         maintenance=_maintenance(spec.maintenance),
         view=_view(spec.materialized_view) if spec.materialized_view is not None else None,
         data_features=_data_features(spec),
@@ -179,6 +185,16 @@ def _sort_field(entry: SortEntry) -> DesiredSortField:
         transform=parse_transform(entry.transform),
         direction=Direction(entry.direction),
         nulls=Nulls(entry.nulls) if entry.nulls else by_direction,
+    )
+
+
+def _index(index: Index) -> DesiredIndex:
+    return DesiredIndex(
+        name=index.name,
+        type=index.type,
+        columns=tuple(parse_path(text) for text in index.columns),
+        rewrite_existing=index.rewrite_existing,
+        properties=index.properties or {},
     )
 
 
@@ -276,12 +292,8 @@ def _data_features(spec: LakeTableSpec) -> dict[str, str]:
             features[_place("columns", index, "typeChange")] = _feature(
                 f"type change of {column.name}", column.type_change
             )
-    for number, declared in enumerate(spec.indexes or ()):
-        features[_place("indexes", number)] = _feature(f"index {declared.name}", declared)
     for number, constraint in enumerate(spec.constraints or ()):
         features[_place("constraints", number)] = _feature(f"constraint {constraint.name}", constraint)
-    if spec.rewrite_existing:
-        features["spec.rewriteExisting"] = "rewrite of existing files to the partition spec and sort order"
     return features
 
 
@@ -303,6 +315,9 @@ def canonical_desired(desired: Desired) -> bytes:
     plain = {name: getattr(desired, name) for name in desired.__struct_fields__}
     for name in ("approval", "owner", "maintenance"):
         del plain[name]
+    for name in ("rewrite_existing", "indexes"):
+        if not plain[name]:
+            del plain[name]  # the hashes of manifests that do not speak of it stay what they were
     plain["column_renames"] = sorted((list(path), name) for path, name in desired.column_renames.items())
     plain["defaults_stated"] = sorted(list(path) for path in desired.defaults_stated)
     plain["computed"] = [

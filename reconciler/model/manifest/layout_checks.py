@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from reconciler.model.faults import DocumentPath, Fault
 from reconciler.model.manifest.column_checks import Columns, Found
+from reconciler.model.manifest.index_checks import index_faults
 from reconciler.model.manifest.table import LakeTableSpec
 from reconciler.model.transforms import TIME_TRANSFORMS, parse_transform, takes, types_taken
 from reconciler.model.types import FieldPath, dotted
@@ -17,9 +18,7 @@ def layout_faults(spec: LakeTableSpec, columns: Columns, faults: list[Fault]) ->
     _check_partitioning(spec, columns, faults)
     _check_sort_order(spec, columns, faults)
     _check_names("indexes", (index.name for index in spec.indexes or ()), faults)
-    for number, index in enumerate(spec.indexes or ()):
-        for position, name in enumerate(index.columns):
-            columns.find(name, ("spec", "indexes", number, "columns", position), faults)
+    index_faults(spec, columns, faults)
     _check_names("constraints", (constraint.name for constraint in spec.constraints or ()), faults)
 
 

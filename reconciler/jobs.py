@@ -42,7 +42,8 @@ def _run(proposal: Proposal, wanted: Operation, engine: Callable[[], Engine], te
         raise PlanStale(
             f"{proposal.table} waits for a metadata commit first.", hint="Run 'laketable apply', which does both."
         )
-    candidates = [*data_operations(made), *filter(None, [fill_operation(request.desired, current)])]
+    asked = (o for o in made.upkeep if o.work is not None)
+    candidates = [*data_operations(made), *asked, *filter(None, [fill_operation(request.desired, current)])]
     operation = next((o for o in candidates if o.id == wanted.id), None)
     if operation is None:
         if current.bookkeeping.get(done_key(wanted)) == wanted.id:

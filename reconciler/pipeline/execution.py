@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from reconciler.diff.changes import (
     AdoptTable,
     AlterColumnRequired,
@@ -27,7 +29,6 @@ from reconciler.model.table import Observed, TableIdent, TableVersion
 from reconciler.model.types import dotted
 from reconciler.pipeline.memory import memory_changes
 from reconciler.pipeline.proposals import Proposal, Request, make_plan
-from reconciler.plan.data import data_operations
 from reconciler.plan.events import Committed, Dropped, Event, Failed, Refused, Renamed, Replayed, Skipped, Started
 from reconciler.plan.operations import Operation, OperationKind, Plan
 from reconciler.plan.policy import Outcome
@@ -76,8 +77,9 @@ def execute(proposal: Proposal, execution: Execution) -> Iterator[Event]:
         error = proposal.error or LakeError("There is no plan to carry out.")
         yield failure(table, error, proposal.source)
         return
-    # Upkeep that needs a data job is shown but not ours to do.
-    upkeep = [o for o in made.upkeep if execution.include_upkeep and o.kind is OperationKind.COMMIT]
+    # A tag that only its schedule moves is shown but not ours to do.
+    is_ours = execution.include_upkeep
+    upkeep = [o for o in made.upkeep if is_ours and (o.kind is OperationKind.COMMIT or o.work is not None)]
     operations = (*made.operations, *upkeep)
     if not operations and not made.is_blocked:
         yield Skipped(table=table)
@@ -122,9 +124,10 @@ def _carry_out(
         yield _commit_proven(request, current, made, operations, execution)
     if made.guards_snapshot:
         _withdraw_invalidated(request, made, execution)
-    if data_operations(made):
+    if any(operation.work is not None for operation in operations):
         # The job plans again by itself: what it does is named by the operations' ids.
-        yield from _runtime(request, execution).run(made)
+        started = msgspec.structs.replace(made, operations=tuple(operations), upkeep=())
+        yield from _runtime(request, execution).run(started)
 
 
 def _runtime(request: Request, execution: Execution) -> DataRuntime:

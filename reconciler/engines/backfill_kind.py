@@ -10,8 +10,9 @@ from reconciler.engines.data_files import Task, chunked, live_tasks
 from reconciler.engines.data_state import TableFacts
 from reconciler.engines.staged import Site, SnapshotKind
 from reconciler.errors import InvalidTable
-from reconciler.plan.data import lacks_value, published_properties, remembered
+from reconciler.plan.data import published_properties, remembered
 from reconciler.plan.operations import Backfill
+from reconciler.plan.splicing import lacks_value
 
 
 class BackfillKind:

@@ -23,7 +23,7 @@ from reconciler.model.table import (
     Observed,
     TableSpec,
 )
-from reconciler.model.types import Field
+from reconciler.model.types import Field, FieldPath, find_field
 from reconciler.plan.amounts import plural
 from reconciler.plan.findings import finding
 from reconciler.plan.hashing import compared_properties, data_operation_id, desired_hash, operation_id, plan_hash
@@ -37,6 +37,7 @@ from reconciler.plan.operations import (
     OperationKind,
     Plan,
 )
+from reconciler.plan.splicing import leaf_ids, ways
 
 COMPUTED_PREFIX = f"{BOOKKEEPING_PREFIX}computed."
 DONE_PREFIX = f"{BOOKKEEPING_PREFIX}done."
@@ -79,6 +80,11 @@ def computed_key(field_id: int) -> str:
 def branch_of(operation: str) -> str:
     """Name the branch that an operation works on."""
     return f"{BRANCH_PREFIX}{operation}"
+
+
+def branches_of(planned: Planned) -> frozenset[str]:
+    """Name the branches of planned work."""
+    return frozenset(branch_of(o.id) for o in (*planned.operations, *planned.upkeep) if o.work is not None)
 
 
 def done_key(operation: Operation) -> str:
@@ -149,8 +155,12 @@ def plan_computed(
     target: TableSpec,
     changes: Sequence[Change],
     files: tuple[DataFile, ...] | None,
+    kept: frozenset[str] = frozenset(),
 ) -> Planned:
-    """Plan the computed columns of a manifest; `target` is what the metadata changes lead to."""
+    """Plan the computed columns of a manifest; `target` is what the metadata changes lead to.
+
+    Branches of given-up work are dropped, save those `kept` for another kind of work.
+    """
     if not desired.computed and not _leftovers(current):
         return _NOTHING
     target = _with_real_ids(current, target, changes)
@@ -170,12 +180,12 @@ def plan_computed(
             pending.append(msgspec.structs.replace(column, revision=revision, recompute=before is not None))
     if current is None:
         return Planned(findings=tuple(findings))
-    operations = _operations(current, Backfill(columns=tuple(pending)), files) if pending else ()
+    operations = _operations(current, target, Backfill(columns=tuple(pending)), files) if pending else ()
     if not pending and not findings:
         unfinished = fill_operation(desired, current)
         if unfinished is not None and unfinished.resumes:
             operations = _with_parts(unfinished)
-    wanted = {branch_of(operation.id) for operation in operations}
+    wanted = {branch_of(operation.id) for operation in operations} | kept
     return Planned(
         operations=operations,
         findings=tuple(findings),
@@ -202,7 +212,7 @@ def fill_operation(
     if not columns or not _has_rows(current):
         return None
     fill = Backfill(columns=tuple(columns), is_fill=True)
-    return _backfill(current, fill, _cost(fill, files or ()))
+    return _backfill(current, current.spec, fill, files or ())
 
 
 def fill_plan(desired: Desired, current: Observed, made: Plan, files: tuple[DataFile, ...]) -> Plan | None:
@@ -297,7 +307,14 @@ def _read(
         where=condition,
         expression=_digest([parsed.sql, condition, rule.version]),
         text=_text_hash(rule),
+        inputs=_leaves(target, parsed.inputs | (where.inputs if where else frozenset())),
     ), []
+
+
+def _leaves(target: TableSpec, paths: Iterable[FieldPath]) -> tuple[int, ...]:
+    """Return the field ids of the leaves that these paths hold."""
+    fields = (find_field(target.schema, path) for path in paths)
+    return tuple(sorted({field_id for field in fields if field is not None for field_id in leaf_ids(field)}))
 
 
 def _refusal(field: Field, target: TableSpec, computed_inputs: frozenset[str]) -> str:
@@ -315,11 +332,14 @@ def _refusal(field: Field, target: TableSpec, computed_inputs: frozenset[str]) -
 # ---------------------------------------------------------------- operations
 
 
-def _operations(current: Observed, backfill: Backfill, files: tuple[DataFile, ...] | None) -> tuple[Operation, ...]:
-    return _with_parts(_backfill(current, backfill, _cost(backfill, files or ())))
+def _operations(
+    current: Observed, target: TableSpec, backfill: Backfill, files: tuple[DataFile, ...] | None
+) -> tuple[Operation, ...]:
+    return _with_parts(_backfill(current, target, backfill, files or ()))
 
 
-def _backfill(current: Observed, backfill: Backfill, cost: Cost) -> Operation:
+def _backfill(current: Observed, target: TableSpec, backfill: Backfill, files: Iterable[DataFile]) -> Operation:
+    found = ways(files, backfill.columns, target.schema, target.format_version)
     arguments = [[c.field_id, c.sql, c.where, c.recompute] for c in backfill.columns]
     revision = ",".join(f"{c.revision}.{c.round}" for c in backfill.columns)
     id_ = data_operation_id(current.version.uuid, OperationKind.BACKFILL, arguments, revision)
@@ -332,7 +352,8 @@ def _backfill(current: Observed, backfill: Backfill, cost: Cost) -> Operation:
         kind=OperationKind.BACKFILL,
         summary=f"{verb} {fill} {names} on a branch".strip(),
         operation_class=OperationClass.REWRITE,
-        cost=cost,
+        cost=sum((way.cost for way in found), Cost()),
+        ways=found,
         work=backfill,
         resumes=resumes,
     )
@@ -356,21 +377,6 @@ def _with_parts(backfill: Operation) -> tuple[Operation, ...]:
         resumes=backfill.resumes,
     )
     return backfill, audit, publish
-
-
-def lacks_value(column: BackfillColumn, null_count: int | None) -> bool:
-    """Say whether a file must be rewritten for a column: unless its manifest proves that no value is missing."""
-    return column.recompute or null_count is None or null_count > 0
-
-
-def _cost(backfill: Backfill, files: Iterable[DataFile]) -> Cost:
-    rewritten = [
-        file
-        for file in files
-        if any(lacks_value(c, file.null_counts.get(c.field_id)) for c in backfill.columns) and file.rows
-    ]
-    size = sum(file.size_bytes for file in rewritten)
-    return Cost(files_read=len(rewritten), bytes_read=size, files_rewritten=len(rewritten), bytes_rewritten=size)
 
 
 # ---------------------------------------------------------------- upkeep

@@ -12,7 +12,7 @@ import msgspec
 
 from reconciler.errors import LakeError
 from reconciler.model.table import Statistics
-from reconciler.plan.operations import Cost, Finding, Operation, OperationClass, Plan, Severity
+from reconciler.plan.operations import Cost, Finding, How, Operation, OperationClass, Plan, Severity, Way
 from reconciler.plan.policy import Decision, Outcome
 from reconciler.render.safe import clean
 from reconciler.render.units import count, plural, short_count, size
@@ -145,6 +145,16 @@ def cost_texts(cost: Cost) -> tuple[str, str]:
     reads = size(cost.bytes_read) if cost.files_read or cost.bytes_read else "-"
     rewrites = f"{plural(cost.files_rewritten, 'file')}, {size(cost.bytes_rewritten)}" if cost.files_rewritten else "-"
     return reads, rewrites
+
+
+def ways_text(ways: Sequence[Way]) -> str:
+    """Say which files go which way: `6 files spliced (240 MiB), 2 rewritten (row deletes; 40 MiB)`."""
+    texts = []
+    for way in ways:
+        done = "spliced" if way.how is How.SPLICE else "rewritten"
+        why = f"{clean(way.why)}; " if way.why else ""
+        texts.append(f"{plural(way.cost.files_rewritten, 'file')} {done} ({why}{size(way.cost.bytes_rewritten)})")
+    return ", ".join(texts)
 
 
 def class_text(class_: OperationClass, breaking: bool) -> str:

@@ -21,6 +21,7 @@ from reconciler.render.report import (
     sort_findings,
     summary_line,
     totals,
+    ways_text,
 )
 from reconciler.render.safe import clean
 from reconciler.render.units import count
@@ -175,8 +176,7 @@ class _Page:
         room = self.width - 2
         widths = fit(natural_widths(rows), room - 3 * len(GAP))
         for row, operation in zip(rows, (None, *operations), strict=False):
-            asserts = clean(", ".join(operation.asserts)) if operation else ""
-            aside = f"asserts {asserts}" if asserts else ""
+            aside = _aside(operation) if operation else ""
             self.lines += ["  " + line for line in lay(row, widths, color=self.color, aside=aside, room=room)]
         self._more(len(operations) - self.limit, "operations")
 
@@ -253,6 +253,11 @@ def _operation_row(number: int, operation: Operation) -> tuple[Cell, ...]:
         Cell(reads),
         Cell(rewrites),
     )
+
+
+def _aside(operation: Operation) -> str:
+    asserts = clean(", ".join(operation.asserts))
+    return "; ".join(filter(None, (f"asserts {asserts}" if asserts else "", ways_text(operation.ways))))
 
 
 def _place(finding: Finding) -> str:

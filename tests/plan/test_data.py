@@ -32,7 +32,7 @@ from reconciler.plan.data import (
     memory_after,
     published_properties,
 )
-from reconciler.plan.operations import Backfill, Operation, OperationClass, OperationKind, Plan
+from reconciler.plan.operations import Backfill, How, Operation, OperationClass, OperationKind, Plan
 from reconciler.plan.planner import plan
 from reconciler.plan.policy import Outcome, judge
 
@@ -102,7 +102,8 @@ def test_a_new_column_is_added_then_filled_audited_and_published() -> None:
     ]
     assert made.operation_class is OperationClass.REWRITE
     (backfill,) = data_operations(made)
-    assert (backfill.cost.files_rewritten, backfill.cost.bytes_rewritten) == (1, 100)  # b has no NULL in it
+    assert backfill.cost.files_rewritten == 1  # b has no NULL in it
+    assert [(way.how, way.cost.files_spliced) for way in backfill.ways] == [(How.SPLICE, 1)]
     assert backfill.work is not None
     assert [(c.field_id, c.sql, c.recompute) for c in backfill.work.columns] == [(3, "`x` * 2", False)]
 

@@ -53,14 +53,16 @@ def splice(
     *,
     filesystem: pafs.FileSystem | None = None,
     settings: Settings | None = None,
+    footer: Footer | None = None,
 ) -> Spliced:
     """Write `target` as `source` plus `columns`, whose values come as one table per row group of the source.
 
     `target` must not exist. Raises Unsupported for what `plan.refusal` names, InvalidInput for values that do not fit;
-    then there is no target. Without settings the file's own are kept.
+    then there is no target. Without settings the file's own are kept. `footer` is the source's, where it was read
+    before; it becomes the target's.
     """
     filesystem = filesystem or pafs.LocalFileSystem()
-    footer = inspect(source, filesystem)
+    footer = footer or inspect(source, filesystem)
     if reason := refusal(footer, columns):
         raise Unsupported(reason, where=source, hint="Rewrite the file instead.")
     with new_file(filesystem, source, target, footer.start) as file:

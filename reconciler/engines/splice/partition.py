@@ -1,0 +1,166 @@
+"""One Spark task: take the values of one whole file as Spark computed them, and splice them in.
+
+This runs in the executor's Python. The values come with `_pos` in every row and `_file` in one of every 4,096, so that
+it is proven here, and not assumed, that they are the file's rows in the file's order. Whatever does not fit is no error
+but an answer: the driver has the file rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+
+from reconciler.engines.splice.locations import open_location
+from reconciler.engines.splice.metrics import ColumnMetrics, column_metrics
+from reconciler.engines.splice.plan import refusal, row_counts
+from reconciler.engines.splice.splice import inspect, splice
+from reconciler.errors import LakeError
+from reconciler.model.types import Field
+
+FILE, POSITION = "_file", "_pos"
+FILE_EVERY = 4096
+ANSWER = "source string, answer binary"
+
+
+class Target(NamedTuple):
+    """Where a file's successor goes, up to the suffix that each attempt adds, and how many rows it must have."""
+
+    stem: str
+    rows: int
+
+
+class Job(NamedTuple):
+    """What all tasks share. `properties` are those of the table's storage, credentials among them: never print them."""
+
+    columns: tuple[Field, ...]
+    modes: Mapping[int, str]
+    targets: Mapping[str, Target]
+    properties: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        """Leave the properties out."""
+        return f"Job(columns={[column.name for column in self.columns]}, files={len(self.targets)})"
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one file: a new one with the metrics of its new columns, or why there is none."""
+
+    path: str = ""
+    size: int = 0
+    metrics: ColumnMetrics = ColumnMetrics()
+    nan_counts: Mapping[int, int] = {}
+    refusal: str = ""
+
+
+class NotInOrder(Exception):
+    """The rows are not one file's, whole and in its order."""
+
+
+def splice_partition(batches: Iterator[pa.RecordBatch], job: Job, attempt: int) -> Iterator[pa.RecordBatch]:
+    """Splice the file that one Spark partition is; answers with one row, or none for a partition without rows."""
+    rows = Rows(batches)
+    if not rows.file:
+        return
+    answer = _answer(rows, job, attempt)
+    for _ in batches:
+        pass  # a task that leaves its input unread may fail
+    yield pa.record_batch({"source": [rows.file], "answer": [msgspec.msgpack.encode(answer)]})
+
+
+def _answer(rows: Rows, job: Job, attempt: int) -> Answer:
+    target = job.targets.get(rows.file)
+    if target is None:
+        return Answer(refusal="Spark read a file that was not asked for.")
+    try:
+        return _spliced(rows, f"{target.stem}-{attempt:x}.parquet", target.rows, job)
+    except NotInOrder as error:
+        return Answer(refusal=str(error))
+    except LakeError as error:
+        return Answer(refusal=error.message)
+    except (OSError, pa.ArrowException) as error:
+        return Answer(refusal=f"Its storage failed under Python ({type(error).__name__}).")
+
+
+def _spliced(rows: Rows, location: str, count: int, job: Job) -> Answer:
+    filesystem, old = open_location(rows.file, job.properties)
+    _, new = open_location(location, job.properties)
+    footer = inspect(old, filesystem)
+    if reason := refusal(footer, job.columns):
+        return Answer(refusal=reason)
+    counts = row_counts(footer)
+    if sum(counts) != count:
+        return Answer(refusal=f"The file holds {sum(counts):,} rows, and its manifest says {count:,}.")
+    if isinstance(filesystem, pafs.LocalFileSystem):
+        Path(new).parent.mkdir(parents=True, exist_ok=True)
+    nans = _NaNs(job.columns)
+    done = splice(old, new, job.columns, _groups(rows, counts, nans), filesystem=filesystem, footer=footer)
+    metrics = column_metrics(done, job.columns, job.modes)
+    return Answer(path=location, size=done.size_bytes, metrics=metrics, nan_counts=nans.counts)
+
+
+def _groups(rows: Rows, counts: Sequence[int], nans: _NaNs) -> Iterator[pa.Table]:
+    """Cut the rows into the file's row groups; raises NotInOrder, and then there is no new file."""
+    for count in counts:
+        yield nans.counted(rows.take(count))
+    rows.require_end()
+
+
+class _NaNs:
+    """Counts the NaNs of top-level floating point columns on their way: Iceberg's own writers do."""
+
+    def __init__(self, columns: Sequence[Field]) -> None:
+        self._ids = {column.name: column.id for column in columns if column.type in ("float", "double")}
+        self.counts: dict[int, int] = dict.fromkeys(self._ids.values(), 0)
+
+    def counted(self, table: pa.Table) -> pa.Table:
+        for name, field_id in self._ids.items():
+            self.counts[field_id] += pc.sum(pc.is_nan(table[name])).as_py() or 0
+        return table
+
+
+class Rows:
+    """The rows as Spark sends them: hands out values, and checks that they are one file's, in its order."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """Read the first rows, which name the file."""
+        self._batches = (batch for batch in batches if batch.num_rows)
+        self._batch = next(self._batches, None)
+        self._none = None if self._batch is None else self._batch.slice(0, 0)
+        self._next = 0
+        self.file: str = "" if self._batch is None else self._batch[FILE][0].as_py() or ""
+
+    def take(self, count: int) -> pa.Table:
+        """Return the values of the next rows."""
+        parts = [] if self._none is None else [self._none.drop_columns([FILE, POSITION])]
+        while count:
+            if self._batch is None:
+                raise NotInOrder("Spark read fewer rows than the file has.")
+            part = self._batch.slice(0, count)
+            self._check(part)
+            parts.append(part.drop_columns([FILE, POSITION]))
+            is_used_up = part.num_rows == self._batch.num_rows
+            self._batch = next(self._batches, None) if is_used_up else self._batch.slice(count)
+            count -= part.num_rows
+        return pa.Table.from_batches(parts)
+
+    def require_end(self) -> None:
+        """Raise NotInOrder when there are more rows."""
+        if self._batch is not None:
+            raise NotInOrder("Spark read more rows than the file has.")
+
+    def _check(self, part: pa.RecordBatch) -> None:
+        positions = part[POSITION].to_numpy(zero_copy_only=False)
+        if not np.array_equal(positions, np.arange(self._next, self._next + part.num_rows)):
+            raise NotInOrder("Spark did not read the file's rows in their order.")
+        named = part[FILE]
+        for index in range(-self._next % FILE_EVERY, part.num_rows, FILE_EVERY):
+            if named[index].as_py() != self.file:
+                raise NotInOrder("Spark mixed the rows of two files.")
+        self._next += part.num_rows

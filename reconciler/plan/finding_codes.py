@@ -357,7 +357,23 @@ _DATA = (
     ),
 )
 
+_VIEW = """\
+materializedView:
+  query: SELECT order_date, sum(amount) AS revenue FROM sales.orders GROUP BY order_date
+"""
+
 _CONSUMERS = (
+    _kind(
+        "LK301",
+        "A materialized view reads what changes",
+        ERROR,
+        why="The view's query names the column. Once it is dropped, renamed or of another type, the next refresh "
+        "fails, and the view's rows stay as old as they are.",
+        before="# live: order_id, amount; a view sums amount\ncolumns:\n  - {name: order_id, type: long}\n",
+        after="# live: order_id, amount; the view no longer reads amount\ncolumns:\n  - {name: order_id, type: long}\n",
+        fix="Change the view's query first, or in the same run; or accept it with `suppress` and a reason.",
+        suppressible=True,
+    ),
     _kind(
         "LK302",
         "The identifier fields change",
@@ -367,6 +383,45 @@ _CONSUMERS = (
         before="identifierFields: [order_id]\n",
         after="identifierFields: [order_id, line]\n",
         fix="Stop such writers, apply, then start them again with the new key.",
+    ),
+    _kind(
+        "LK304",
+        "A source of the view is not there",
+        ERROR,
+        why="The view's columns and rows follow from its sources, so they come first. Only tables of the view's own "
+        "catalog can be read.",
+        before=_VIEW.replace("sales.orders", "sales.no_such_table"),
+        after=_VIEW,
+        fix="Check the name; or apply the manifest of that table first, or in the same run.",
+    ),
+    _kind(
+        "LK305",
+        "Materialized views read each other",
+        ERROR,
+        why="Each of them would have to be refreshed before the other, and none would ever be fresh.",
+        before=_VIEW.replace("sales.orders", "sales.another_view_that_reads_this_one"),
+        after=_VIEW,
+        fix="Let one of them read the other's sources instead.",
+    ),
+    _kind(
+        "LK306",
+        "The query of the view is refused",
+        ERROR,
+        why="Only SELECTs over tables of the catalog, made of known functions, are ever given to Spark; everything "
+        "else could read files, run code, or give other rows each time.",
+        before="materializedView:\n  query: SELECT a, rand() AS r FROM sales.orders\n",
+        after=_VIEW,
+        fix="Write it with the sources' columns and the documented functions.",
+    ),
+    _kind(
+        "LK307",
+        "The columns of the view do not follow from its query",
+        ERROR,
+        why="A plan is made without Spark, so the type of each column must follow from the schemas of the sources, or "
+        "be said. Columns that the manifest states must be those of the query.",
+        before="materializedView:\n  query: SELECT date_trunc('MONTH', at) AS month FROM sales.orders\n",
+        after="materializedView:\n  query: SELECT CAST(date_trunc('MONTH', at) AS DATE) AS month FROM sales.orders\n",
+        fix="Write `CAST(… AS type)` around it, or state all columns of the view under `columns`.",
     ),
 )
 

@@ -25,6 +25,8 @@ from reconciler.plan.operations import Finding, Note, Operation, OperationClass,
 from reconciler.plan.summaries import commit_summary
 from reconciler.plan.unsettled import data_feature_findings, problem_finding
 from reconciler.plan.upkeep import upkeep_operations
+from reconciler.plan.validation import NOTHING_SCANNED, Proven, plan_scan
+from reconciler.plan.views import ViewInputs, plan_view
 
 
 def plan(
@@ -36,11 +38,13 @@ def plan(
     dialect: Dialect,
     catalog: str,
     files: tuple[DataFile, ...] | None = None,
+    view: ViewInputs | None = None,
     take_ownership: bool = False,
 ) -> Plan:
     """Plan one manifest against one table; raises OwnershipConflict for somebody else's, unless it may be taken.
 
-    `files` are main's live data files, needed only when `proofs.needs_data_files(changes)`.
+    `files` are main's live data files, needed only when `proofs.needs_data_files(changes)`; `proven` is what a scan of
+    their rows has found since. `view` is what a materialized view reads.
     """
     adoption = _adoption(desired, current, changes, take_ownership=take_ownership)
     changes = (*adoption, *changes)
@@ -51,9 +55,10 @@ def plan(
     verdict = _judge(changes, Context(current, binding.spec, files), dialect) if changes else _NOTHING
     operations = _operations(verdict, base, guards_snapshot=verdict.guards_snapshot) if changes else ()
     found += verdict.findings
-    data = plan_computed(desired, current, binding.spec, changes, files)
-    operations = (*operations, *data.operations)
-    found += data.findings
+    refresh = plan_view(desired, current, view)
+    data = plan_computed(desired, current, binding.spec, changes, files, kept=branches_of(refresh))
+    operations = (*operations, *data.operations, *refresh.operations)
+    found += (*data.findings, *refresh.findings)
     wanted = desired_hash(desired) if operations else ""
     return Plan(
         table=desired.ident,
@@ -65,7 +70,9 @@ def plan(
         notes=verdict.notes,
         operations=operations,
         findings=suppress(found, desired.suppressions) if found or desired.suppressions else (),
-        upkeep=() if operations or current is None else (*upkeep_operations(desired, current), *data.upkeep),
+        upkeep=()
+        if operations or current is None
+        else (*upkeep_operations(desired, current), *data.upkeep, *refresh.upkeep),
         guards_snapshot=verdict.guards_snapshot,
         desired_hash=wanted,
         hash=plan_hash(wanted, base, compared_properties(desired, current), operations) if operations else "",

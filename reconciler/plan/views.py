@@ -1,0 +1,395 @@
+"""Plan materialized views: whether the rows are those of the query and of its sources, and the refresh if they are not.
+
+The memory is the property `laketable.view`, written by the commit that publishes the rows it speaks of. A first refresh
+and a changed query are the plan's; sources that moved are upkeep.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from reconciler.model.table import BOOKKEEPING_PREFIX, DataFile, Desired, Observed, TableIdent
+from reconciler.model.types import FieldPath
+from reconciler.plan.amounts import plural, size
+from reconciler.plan.data import DONE_PREFIX, Planned, branch_of
+from reconciler.plan.hashing import compared_properties, data_operation_id, desired_hash, plan_hash
+from reconciler.plan.operations import (
+    Cost,
+    Edge,
+    Finding,
+    Operation,
+    OperationClass,
+    OperationKind,
+    Plan,
+    Refresh,
+    Slot,
+    SourceRead,
+)
+
+if TYPE_CHECKING:
+    from reconciler.sql.queries import Query
+
+VIEW = f"{BOOKKEEPING_PREFIX}view"
+DONE = f"{DONE_PREFIX}{OperationKind.REFRESH.value}"
+OPERATION_STAMP = f"{BOOKKEEPING_PREFIX}operation"
+_MAX_SQL = 8192
+_FULL, _AUTO = "Full", "Auto"
+_UNCOMPARABLE = ("map<", "variant", "geometry", "geography")
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+class RememberedView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a view's table knows of its rows: query, lineage, and the snapshots of its sources that they come from."""
+
+    query: str
+    text: str
+    sources: tuple[SourceRead, ...]
+    edges: Mapping[str, tuple[Edge, ...]] = {}
+    sql: str = ""
+    round: int = 1
+
+
+_MEMORY = msgspec.json.Decoder(RememberedView)
+
+
+class FileChange(msgspec.Struct, frozen=True, kw_only=True):
+    """How a source's data files differ from those at the watermark; one with other row deletes counts on both sides."""
+
+    added_files: int = 0
+    added_bytes: int = 0
+    removed_files: int = 0
+    removed_bytes: int = 0
+    all_bytes: int = 0
+
+
+class SourceState(msgspec.Struct, frozen=True, kw_only=True):
+    """A source as it is: None when it is still to be created. `change`: what happened since the watermark."""
+
+    table: TableIdent
+    observed: Observed | None
+    change: FileChange | None = None
+
+
+class ViewInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """All that planning a view needs besides its table; `query` None: nothing moved, so that it was not even read.
+
+    `exact` are the columns whose type is the query's own.
+    """
+
+    sources: tuple[SourceState, ...]
+    query: Query | None = None
+    exact: frozenset[str] = frozenset()
+    findings: tuple[Finding, ...] = ()
+
+
+# ---------------------------------------------------------------- memory
+
+
+def remembered_view(bookkeeping: Mapping[str, str]) -> RememberedView | None:
+    """Read what a table remembers of its rows; a damaged value counts as absent, so that all is computed again."""
+    try:
+        return _MEMORY.decode(bookkeeping.get(VIEW) or "null")
+    except ValueError:
+        return None
+
+
+def view_properties(refresh: Refresh) -> dict[str, str]:
+    """Return the memory that rides in the commit which publishes a refresh."""
+    sql = "".join(piece if isinstance(piece, str) else str(piece.table) for piece in refresh.pieces)
+    memory = RememberedView(
+        query=refresh.query,
+        text=refresh.text,
+        sources=tuple(msgspec.structs.replace(source, since=None) for source in refresh.sources),
+        edges=refresh.edges,
+        sql=sql if len(sql) <= _MAX_SQL else "",
+        round=refresh.round,
+    )
+    return {VIEW: _ENCODER.encode(memory).decode()}
+
+
+def text_hash(query: str) -> str:
+    """Hash an author's text."""
+    return _digest(query)
+
+
+def is_settled(desired: Desired, current: Observed, sources: Mapping[TableIdent, Observed | None]) -> bool:
+    """Say whether a view's columns follow from what its table remembers, so that its query need not be read."""
+    memory = remembered_view(current.bookkeeping)
+    if desired.view is None or memory is None or memory.text != text_hash(desired.view.query):
+        return False
+    if [*memory.edges] != [field.name for field in current.spec.schema.fields]:
+        return False
+    return all(
+        (seen := sources.get(source.table)) is not None
+        and (seen.version.uuid, seen.version.schema_id) == (source.uuid, source.schema_id)
+        for source in memory.sources
+    )
+
+
+def moved_sources(current: Observed, sources: Mapping[TableIdent, Observed | None]) -> tuple[SourceRead, ...]:
+    """List the sources, as remembered, that are not at their watermarks any more."""
+    memory = remembered_view(current.bookkeeping)
+    return tuple(s for s in (memory.sources if memory else ()) if not _is_at(s, sources.get(s.table)))
+
+
+def _is_at(source: SourceRead, seen: Observed | None) -> bool:
+    return seen is not None and (seen.version.uuid, seen.version.snapshot_id) == (source.uuid, source.snapshot_id)
+
+
+def is_rewritten_by_others(current: Observed) -> bool:
+    """Say whether main's head holds rows that no refresh wrote; moving the same rows to other files is none."""
+    summary = current.head_summary or {}
+    done = current.bookkeeping.get(DONE)
+    return summary.get("operation") != "replace" and summary.get(OPERATION_STAMP) != done
+
+
+def is_aggregation(refresh: Refresh) -> bool:
+    """Say whether the view has one row per group."""
+    return bool(refresh.keys or refresh.measures)
+
+
+def file_change(before: tuple[DataFile, ...], after: tuple[DataFile, ...]) -> FileChange:
+    """Compare a source's files with those at the watermark."""
+    old, new = ({file.path: file for file in files} for files in (before, after))
+    added = [f for f in after if f.path not in old or f.has_deletes != old[f.path].has_deletes]
+    removed = [f for f in before if f.path not in new or f.has_deletes != new[f.path].has_deletes]
+    return FileChange(
+        added_files=len(added),
+        added_bytes=sum(f.size_bytes for f in added),
+        removed_files=len(removed),
+        removed_bytes=sum(f.size_bytes for f in removed),
+        all_bytes=sum(f.size_bytes for f in after),
+    )
+
+
+# ---------------------------------------------------------------- plan
+
+
+def plan_view(desired: Desired, current: Observed | None, inputs: ViewInputs | None) -> Planned:
+    """Plan the rows of a view: its first refresh and a changed query as operations, moved sources as upkeep."""
+    if desired.view is None or inputs is None or inputs.findings or inputs.query is None:
+        return Planned(findings=inputs.findings if inputs else ())
+    memory = remembered_view(current.bookkeeping) if current else None
+    query = _digest(inputs.query.sql)
+    if memory is not None and memory.query == query and current is not None:
+        seen = {state.table: state.observed for state in inputs.sources}
+        if not moved_sources(current, seen) and not is_rewritten_by_others(current):
+            return Planned()
+        return Planned(upkeep=(_refresh(desired, current, inputs, inputs.query, memory),))
+    return Planned(operations=_with_parts(_refresh(desired, current, inputs, inputs.query, memory)))
+
+
+def refresh_plan(desired: Desired, current: Observed, made: Plan) -> Plan | None:
+    """Turn the plan of a view in sync into one that refreshes it; None: its sources have not moved."""
+    refresh = next((operation for operation in made.upkeep if isinstance(operation.work, Refresh)), None)
+    if refresh is None:
+        return None
+    operations = _with_parts(refresh)
+    wanted = desired_hash(desired)
+    hash_ = plan_hash(wanted, current.version, compared_properties(desired, current), operations)
+    return msgspec.structs.replace(made, operations=operations, upkeep=(), desired_hash=wanted, hash=hash_)
+
+
+def _refresh(
+    desired: Desired, current: Observed | None, inputs: ViewInputs, query: Query, memory: RememberedView | None
+) -> Operation:
+    delta, reason = _choose(desired, current, inputs, query, memory)
+    work = _work(desired, inputs, query, memory, delta, reason)
+    reads = [[s.table, s.uuid, s.snapshot_id] for s in work.sources]
+    uuid = current.version.uuid if current else ""
+    id_ = data_operation_id(uuid, OperationKind.REFRESH, [work.query, reads], str(work.round))
+    state = next((s for s in inputs.sources if s.table == delta), None)
+    resumes = current is not None and branch_of(id_) in current.spec.refs
+    how = _incrementally(work, state) if state else f"refresh in full{f', because {reason}' if reason else ''}"
+    return Operation(
+        id=id_,
+        kind=OperationKind.REFRESH,
+        summary=f"{'go on to ' if resumes else ''}{how}",
+        operation_class=OperationClass.REWRITE,
+        cost=_cost(current, inputs, work, state),
+        work=work,
+        resumes=resumes,
+    )
+
+
+def _work(
+    desired: Desired,
+    inputs: ViewInputs,
+    query: Query,
+    memory: RememberedView | None,
+    delta: TableIdent | None,
+    reason: str,
+) -> Refresh:
+    from reconciler.sql.shapes import Aggregation
+
+    watermarks = {source.table: source.snapshot_id for source in memory.sources} if memory else {}
+    read = {source.table: tuple(sorted(source.columns)) for source in query.sources}
+    shape = query.shape if isinstance(query.shape, Aggregation) else None
+    return Refresh(
+        query=_digest(query.sql),
+        text=text_hash(desired.view.query if desired.view else ""),
+        pieces=tuple(p if isinstance(p, str) else Slot(p.table, p.alias) for p in query.pieces),
+        columns=tuple(output.name for output in query.outputs),
+        sources=tuple(
+            SourceRead(
+                table=state.table,
+                uuid=state.observed.version.uuid if state.observed else "",
+                schema_id=state.observed.version.schema_id if state.observed else 0,
+                snapshot_id=state.observed.version.snapshot_id if state.observed else None,
+                columns=read.get(state.table, ()),
+                since=watermarks.get(state.table) if state.table == delta else None,
+            )
+            for state in inputs.sources
+        ),
+        edges={o.name: tuple(sorted(Edge(e.table, e.path) for e in o.edges if e.table)) for o in query.outputs},
+        delta=delta,
+        keys=tuple(key.output for key in shape.keys) if shape else (),
+        measures={measure.output: measure.function for measure in shape.measures} if shape else {},
+        round=memory.round + 1 if memory else 1,
+        reason=reason,
+    )
+
+
+def _choose(
+    desired: Desired, current: Observed | None, inputs: ViewInputs, query: Query, memory: RememberedView | None
+) -> tuple[TableIdent | None, str]:
+    """Return the source whose changes suffice, or None and why only a full refresh gives the right rows."""
+    mode = desired.view.mode if desired.view else _AUTO
+    if current is None or memory is None:
+        return None, "these are its first rows" if current is None or not current.version.snapshot_id else ""
+    if memory.query != _digest(query.sql):
+        return None, "its query changed"
+    if is_rewritten_by_others(current):
+        return None, "somebody else wrote into it"
+    if mode == _FULL:
+        return None, "its manifest says so"
+    reason = _unmergeable(inputs, query)
+    if reason:
+        return None, reason
+    seen = {state.table: state for state in inputs.sources}
+    moved = moved_sources(current, {table: state.observed for table, state in seen.items()})
+    if len(moved) != 1:
+        return None, f"{' and '.join(str(source.table) for source in moved)} changed together"
+    reason = _unreadable(moved[0], seen[moved[0].table], query, is_auto=mode == _AUTO)
+    return (None, reason) if reason else (moved[0].table, "")
+
+
+def _unmergeable(inputs: ViewInputs, query: Query) -> str:
+    """Say what in the query no changes can follow."""
+    from reconciler.sql.shapes import Aggregation, FullOnly
+
+    if isinstance(query.shape, FullOnly):
+        return query.shape.reason
+    converted = sorted({output.name for output in query.outputs} - inputs.exact)
+    if isinstance(query.shape, Aggregation) and converted:
+        return f"its manifest gives {converted[0]} another type than the query"
+    return ""
+
+
+def _unreadable(source: SourceRead, state: SourceState, query: Query, *, is_auto: bool) -> str:
+    """Say why the changes of a source cannot be had, or would cost more than all of it."""
+    from reconciler.sql.shapes import Aggregation, FullOnly
+
+    if isinstance(query.shape, FullOnly):
+        return query.shape.reason
+    if state.observed is None or state.observed.version.uuid != source.uuid:
+        return f"{source.table} was dropped and made anew"
+    if source.table not in query.shape.drivers:
+        return f"the joined table {source.table} changed"
+    if source.snapshot_id is None:
+        return f"{source.table} had no rows at the last refresh"
+    if source.snapshot_id not in state.observed.snapshot_ids:
+        return f"snapshot {source.snapshot_id} of {source.table} has expired"
+    change = state.change or FileChange()
+    if change.removed_files:
+        if isinstance(query.shape, Aggregation) and not query.shape.keys:
+            return f"rows of {source.table} were changed or deleted, and it has no groups"
+        for output in query.outputs if not isinstance(query.shape, Aggregation) else ():
+            if output.type is None or any(word in str(output.type) for word in _UNCOMPARABLE):
+                return f"rows of {source.table} were changed or deleted, and {output.name} cannot be compared"
+    if is_auto and 2 * (change.added_bytes + change.removed_bytes) > change.all_bytes:
+        return f"most of {source.table} changed"
+    return ""
+
+
+def _incrementally(work: Refresh, state: SourceState) -> str:
+    change = state.change or FileChange()
+    added = f"{plural(change.added_files, 'new file')} of {state.table} ({size(change.added_bytes)})"
+    if not change.removed_files:
+        return (
+            f"refresh incrementally: merge {added}" if work.measures else f"refresh incrementally: append from {added}"
+        )
+    what = "recompute the groups" if work.measures or work.keys else "exchange the rows"
+    touched = plural(change.added_files + change.removed_files, "changed file")
+    return f"refresh incrementally: {what} that {touched} of {state.table} touch"
+
+
+def _cost(current: Observed | None, inputs: ViewInputs, work: Refresh, delta: SourceState | None) -> Cost:
+    """Take a source's bytes from the summary of its snapshot, its changes from its manifests."""
+    own = current.statistics if current else None
+    view = Cost(files_read=(own.files or 0) if own else 0, bytes_read=(own.bytes or 0) if own else 0)
+    rewritten = Cost(files_rewritten=view.files_read, bytes_rewritten=view.bytes_read)
+    if delta is None or delta.change is None:
+        return _all_of(inputs) + rewritten
+    change = delta.change
+    changed = Cost(
+        files_read=change.added_files + change.removed_files, bytes_read=change.added_bytes + change.removed_bytes
+    )
+    if change.removed_files:
+        return changed + _all_of(inputs) + view + rewritten
+    others = _all_of(msgspec.structs.replace(inputs, sources=tuple(s for s in inputs.sources if s is not delta)))
+    return changed + others + (view + rewritten if is_aggregation(work) else Cost())
+
+
+def _all_of(inputs: ViewInputs) -> Cost:
+    found = [state.observed.statistics for state in inputs.sources if state.observed is not None]
+    return Cost(files_read=sum(s.files or 0 for s in found), bytes_read=sum(s.bytes or 0 for s in found))
+
+
+def _with_parts(refresh: Operation) -> tuple[Operation, ...]:
+    """Show what follows a refresh: it is one unit of work with it."""
+    audit = Operation(
+        id=refresh.id,
+        kind=OperationKind.VALIDATE,
+        summary="audit: the branch holds the rows that were written, and no others",
+        operation_class=OperationClass.AUDIT,
+        resumes=refresh.resumes,
+    )
+    publish = Operation(
+        id=refresh.id,
+        kind=OperationKind.PUBLISH,
+        summary="publish the rows with their watermarks on main (1 commit)",
+        operation_class=OperationClass.METADATA_ONLY,
+        resumes=refresh.resumes,
+    )
+    return refresh, audit, publish
+
+
+# ---------------------------------------------------------------- freshness
+
+
+def stale_since(current: Observed, sources: Mapping[TableIdent, Observed | None]) -> int | None:
+    """Return when the first source moved on from its watermark (milliseconds since the epoch); None: none did."""
+    times = [_moved_at(source, sources.get(source.table)) for source in moved_sources(current, sources)]
+    return min(times, default=None)
+
+
+def _moved_at(source: SourceRead, seen: Observed | None) -> int:
+    log = seen.snapshot_log if seen is not None else ()
+    at = [index for index, (_, snapshot_id) in enumerate(log) if snapshot_id == source.snapshot_id]
+    later = log[at[-1] + 1 :] if at else log
+    return later[0][0] if later else 0
+
+
+def reads_column(memory: RememberedView, table: TableIdent, path: FieldPath) -> bool:
+    """Say whether a view reads a column, a part of it, or the whole that it is part of."""
+    read = [source.columns for source in memory.sources if source.table == table]
+    return any(one[: len(path)] == path or path[: len(one)] == one for columns in read for one in columns)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(_ENCODER.encode(value)).hexdigest()[:16]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.cli.lab import Result
@@ -11,6 +11,7 @@ from tests.crash import canary, oracles
 from tests.crash.recorder import Point, points
 from tests.crash.scenarios import Scenario
 from tests.crash.world import World, kill_group
+from tests.proxy import Fault
 
 Run = Callable[[World, Scenario], Result]
 
@@ -63,9 +64,10 @@ class Story:
         self.converged()
         return self.recorded
 
-    def finish(self) -> Result:
-        """Run it undisturbed."""
+    def finish(self, faults: Mapping[int, Fault] | None = None) -> Result:
+        """Run it to its end, whatever the n-th write meets."""
         self.world.proxy.start()
+        self.world.proxy.meet(faults or {})
         result = self.run(self.world, self.scenario)
         assert result.code == 0, f"exit {result.code}\n{result.out}\n{result.err}"
         return result

@@ -14,6 +14,7 @@ from reconciler.model import bookkeeping
 from reconciler.model.table import Observed, TableSpec
 from reconciler.pipeline.proposals import Request
 from reconciler.plan.data import memory_after
+from reconciler.plan.rewrites import rewrite_memory_after
 
 
 def memory_changes(
@@ -37,7 +38,7 @@ def memory_changes(
         managed = bookkeeping.managed_after(request.desired, target, known, now_ms=now_ms)
     record = _record(current, changes, plan_hash, actor=actor, now_ms=now_ms)
     after = bookkeeping.write(bookkeeping.append_history(managed, record))
-    yield from _computed_memory(request, current, target)
+    yield from _data_memory(request, current, target, changes)
     for key, value in after.items():
         # The owner rides along unchanged, too: a table that somebody claimed since must refuse the commit.
         if before.get(key) != value or key == bookkeeping.OWNER:
@@ -47,11 +48,15 @@ def memory_changes(
             yield UnsetProperty(key=key, before=before[key])
 
 
-def _computed_memory(request: Request, current: Observed | None, target: TableSpec) -> Iterator[Change]:
+def _data_memory(
+    request: Request, current: Observed | None, target: TableSpec, changes: Sequence[Change]
+) -> Iterator[Change]:
     if request.is_undo:
         return
     live = current.bookkeeping if current else {}
-    for key, value in memory_after(request.desired, current, target).items():
+    remembered = memory_after(request.desired, current, target)
+    remembered |= rewrite_memory_after(request.desired, current, target, changes)
+    for key, value in remembered.items():
         if value is None:
             yield UnsetProperty(key=key, before=live[key])
         else:

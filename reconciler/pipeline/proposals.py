@@ -25,6 +25,7 @@ from reconciler.plan.operations import OperationClass, Plan
 from reconciler.plan.planner import plan, plan_drop, plan_offline, plan_undo
 from reconciler.plan.policy import Decision, Outcome, Policy, approves, judge
 from reconciler.plan.proofs import needs_data_files
+from reconciler.plan.rewrites import needs_layouts
 from reconciler.ports import CatalogProvider
 
 
@@ -133,6 +134,7 @@ def make_plan(request: Request, current: Observed | None, *, now_ms: int, take_o
     binding = bind(desired, current, now_ms=now_ms)
     changes = diff(current.spec if current else None, binding.spec)
     needs_rows = needs_data_files(changes) or needs_files(desired, current)
+    needs_rows = needs_rows or needs_layouts(desired, current)
     made = plan(
         desired,
         current,

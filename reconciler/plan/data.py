@@ -155,15 +155,11 @@ def plan_computed(
     target: TableSpec,
     changes: Sequence[Change],
     files: tuple[DataFile, ...] | None,
-    kept: frozenset[str] = frozenset(),
 ) -> Planned:
-    """Plan the computed columns of a manifest; `target` is what the metadata changes lead to.
-
-    Branches of given-up work are dropped, save those `kept` for another kind of work.
-    """
-    if not desired.computed and not _leftovers(current):
+    """Plan the computed columns of a manifest; `target` is what the metadata changes lead to."""
+    if not desired.computed:
         return _NOTHING
-    target = _with_real_ids(current, target, changes)
+    target = with_real_ids(current, target, changes)
     findings: list[Finding] = []
     pending: list[BackfillColumn] = []
     names = frozenset(name for (name,) in desired.computed)
@@ -185,12 +181,8 @@ def plan_computed(
         unfinished = fill_operation(desired, current)
         if unfinished is not None and unfinished.resumes:
             operations = _with_parts(unfinished)
-    wanted = {branch_of(operation.id) for operation in operations} | kept
-    return Planned(
-        operations=operations,
-        findings=tuple(findings),
-        upkeep=tuple(_drop_leftovers(current, wanted)) + tuple(_forgotten(desired, current, target)),
-    )
+    upkeep = tuple(_forgotten(desired, current, target))
+    return Planned(operations=operations, findings=tuple(findings), upkeep=upkeep)
 
 
 def fill_operation(
@@ -252,7 +244,7 @@ def _has_rows(current: Observed | None) -> bool:
     return current is not None and current.version.snapshot_id is not None
 
 
-def _with_real_ids(current: Observed | None, target: TableSpec, changes: Sequence[Change]) -> TableSpec:
+def with_real_ids(current: Observed | None, target: TableSpec, changes: Sequence[Change]) -> TableSpec:
     """Apply the changes to the live spec: that predicts the field ids that new columns will get."""
     if current is None or not changes:
         return target
@@ -382,24 +374,23 @@ def _with_parts(backfill: Operation) -> tuple[Operation, ...]:
 # ---------------------------------------------------------------- upkeep
 
 
-def _leftovers(current: Observed | None) -> tuple[str, ...]:
-    return tuple(name for name in current.spec.refs if _OUR_BRANCH.fullmatch(name)) if current else ()
-
-
-def _drop_leftovers(current: Observed, wanted: set[str]) -> Iterator[Operation]:
-    """Drop the branches of operations that no manifest asks for any more; main never had anything of them."""
-    changes = tuple(DropRef(ref=current.spec.refs[name]) for name in _leftovers(current) if name not in wanted)
+def drop_leftovers(current: Observed, *planned: Planned) -> Iterator[Operation]:
+    """Drop the branches of operations that nothing planned asks for any more; main never had anything of them."""
+    ours = [name for name in current.spec.refs if _OUR_BRANCH.fullmatch(name)]
+    wanted = frozenset[str]().union(*map(branches_of, planned)) if ours else frozenset()
+    changes = tuple(DropRef(ref=current.spec.refs[name]) for name in ours if name not in wanted)
     if changes:
         branches = "1 branch" if len(changes) == 1 else f"{len(changes)} branches"
-        yield _upkeep(f"drop {branches} of given-up work", current, changes)
+        yield upkeep_commit(f"drop {branches} of given-up work", current, changes)
 
 
 def _forgotten(desired: Desired, current: Observed, target: TableSpec) -> Iterator[Operation]:
     if memory_after(desired, current, target):
-        yield _upkeep("remember the expressions of computed columns", current, ())
+        yield upkeep_commit("remember the expressions of computed columns", current, ())
 
 
-def _upkeep(summary: str, current: Observed, changes: tuple[Change, ...]) -> Operation:
+def upkeep_commit(summary: str, current: Observed, changes: tuple[Change, ...]) -> Operation:
+    """Make a metadata commit that is upkeep."""
     return Operation(
         id=operation_id(current.version, OperationKind.COMMIT, changes),
         kind=OperationKind.COMMIT,

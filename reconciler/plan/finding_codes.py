@@ -355,6 +355,26 @@ _DATA = (
         "partitioning: [{column: at, transform: day}]\n",
         fix="Compute it from plain columns, and keep it out of partitioning, sort order and identifier fields.",
     ),
+    _kind(
+        "LK225",
+        "The format has no index of this type",
+        ERROR,
+        why="Iceberg has no indexes. Bloom filters, sort orders, z-orders and distinct counts come close to some; "
+        "nothing comes close to the others, and pretending would only cost.",
+        before="indexes: [{name: by_text, columns: [note], type: inverted}]\n",
+        after="indexes: [{name: by_customer, columns: [customer_ref], type: bloom}]\n",
+        fix="Remove it, or choose bloom, sort, zorder or ndv.",
+    ),
+    _kind(
+        "LK226",
+        "A z-order that nothing makes",
+        WARNING,
+        why="No writer knows of a z-order: files only get one when LakeTable rewrites them, which this index does not "
+        "ask for.",
+        before="indexes: [{name: by_place, columns: [lat, lon], type: zorder}]\n",
+        after="indexes: [{name: by_place, columns: [lat, lon], type: zorder, rewriteExisting: true}]\n",
+        fix="Add `rewriteExisting: true` to it.",
+    ),
 )
 
 _VIEW = """\

@@ -19,6 +19,7 @@ from reconciler.errors import (
 from reconciler.model import bookkeeping
 from reconciler.model.table import DataFile, Desired, Observed, TableIdent
 from reconciler.model.types import StructType
+from reconciler.pipeline.views import Key, Seen, ViewReader
 from reconciler.plan.data import data_operations, needs_files
 from reconciler.plan.findings import finding
 from reconciler.plan.operations import OperationClass, Plan
@@ -26,6 +27,8 @@ from reconciler.plan.planner import plan, plan_drop, plan_offline, plan_undo
 from reconciler.plan.policy import Decision, Outcome, Policy, approves, judge
 from reconciler.plan.proofs import needs_data_files
 from reconciler.plan.rewrites import needs_layouts
+from reconciler.plan.validation import NOTHING_SCANNED, Proven
+from reconciler.plan.views import ViewInputs, plan_unreadable_view
 from reconciler.ports import CatalogProvider
 
 
@@ -40,6 +43,7 @@ class Request:
     source: str = ""
     is_undo: bool = False
     runtime: str = "local"
+    view: ViewInputs | None = None
 
     @classmethod
     def undo(
@@ -70,6 +74,18 @@ class Proposal:
     decision: Decision | None = None
     error: LakeError | None = None
 
+    @property
+    def key(self) -> Key:
+        """The table in its catalog."""
+        return (self.request.catalog_name if self.request else "", self.table)
+
+    @property
+    def reads(self) -> tuple[Key, ...]:
+        """The tables that a materialized view reads."""
+        if self.request is None or self.request.view is None:
+            return ()
+        return tuple((self.request.catalog_name, source.table) for source in self.request.view.sources)
+
 
 @dataclass(frozen=True, slots=True)
 class Approval:
@@ -86,8 +102,22 @@ def propose_all(requests: Sequence[Request], approval: Approval, *, now_ms: int)
     for _, group in groupby(by_catalog, key=lambda request: request.catalog_name):
         batch = list(group)
         seen = observe(batch[0].catalog, [request.desired for request in batch])
-        for request in batch:
+        for request in _with_views(batch, seen, now_ms=now_ms):
             yield propose(request, seen[request.desired.ident], approval, now_ms=now_ms)
+
+
+def _with_views(batch: Sequence[Request], seen: Seen, *, now_ms: int) -> Iterator[Request]:
+    """Give materialized views their columns and what they read; a run without views imports nothing for them."""
+    reader: ViewReader | None = None
+    for request in batch:
+        if request.desired.view is None:
+            yield request
+            continue
+        if reader is None:
+            declared = {other.desired.ident: other.desired for other in batch}
+            reader = ViewReader(request.catalog, declared, seen, now_ms)
+        view = reader.read(request.desired.ident)
+        yield replace(request, desired=view.desired, view=view.inputs)
 
 
 def observe(catalog: CatalogProvider, desired: Sequence[Desired]) -> dict[TableIdent, Observed | LakeError | None]:
@@ -138,6 +168,8 @@ def make_plan(request: Request, current: Observed | None, *, now_ms: int, take_o
     made = plan(
         desired,
         current,
+    if request.view is not None and request.view.findings:
+        return plan_unreadable_view(desired, current, request.view, catalog=request.catalog_name)
         binding,
         changes,
         dialect=dialect_for(desired.format),
@@ -150,6 +182,7 @@ def make_plan(request: Request, current: Observed | None, *, now_ms: int, take_o
     message = f"Computed columns need a data job, and the runtime {request.runtime} of catalog {request.catalog_name}"
     refusal = finding("LK208", f"{message} does not run yet.", hint="Set its runtime to local.")
     return msgspec.structs.replace(made, findings=(*made.findings, refusal))
+        view=request.view,
 
 
 def propose_undo(request: Request, current: Observed, approval: Approval, *, now_ms: int) -> Proposal:

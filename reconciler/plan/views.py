@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from reconciler.model.table import BOOKKEEPING_PREFIX, DataFile, Desired, Observed, TableIdent
+from reconciler.model.table import BOOKKEEPING_PREFIX, DataFile, Desired, Observed, Statistics, TableIdent
 from reconciler.model.types import FieldPath
 from reconciler.plan.amounts import plural, size
 from reconciler.plan.data import DONE_PREFIX, Planned, branch_of
+from reconciler.plan.findings import suppress
 from reconciler.plan.hashing import compared_properties, data_operation_id, desired_hash, plan_hash
 from reconciler.plan.operations import (
     Cost,
@@ -181,6 +182,18 @@ def plan_view(desired: Desired, current: Observed | None, inputs: ViewInputs | N
             return Planned()
         return Planned(upkeep=(_refresh(desired, current, inputs, inputs.query, memory),))
     return Planned(operations=_with_parts(_refresh(desired, current, inputs, inputs.query, memory)))
+
+
+def plan_unreadable_view(desired: Desired, current: Observed | None, inputs: ViewInputs, *, catalog: str) -> Plan:
+    """Return the plan of a view whose query cannot be read: findings, and nothing to do."""
+    return Plan(
+        table=desired.ident,
+        owner=desired.owner,
+        catalog=catalog,
+        base=current.version if current else None,
+        statistics=current.statistics if current else Statistics(),
+        findings=suppress(inputs.findings, desired.suppressions),
+    )
 
 
 def refresh_plan(desired: Desired, current: Observed, made: Plan) -> Plan | None:

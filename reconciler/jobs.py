@@ -12,8 +12,10 @@ from reconciler.errors import InvalidInput, LakeError, PlanStale
 from reconciler.model.table import Observed
 from reconciler.pipeline import Proposal, Request, failure
 from reconciler.plan.data import branch_of, data_operations, done_key, fill_operation
-from reconciler.plan.events import Event, Published
-from reconciler.plan.operations import Backfill, Operation, OperationKind
+from reconciler.plan.events import Event, Published, Validated
+from reconciler.plan.operations import Backfill, Operation, OperationKind, Plan
+from reconciler.plan.row_work import Validate
+from reconciler.plan.validation import scans
 from reconciler.ports import Engine, StagingRef
 
 FILL_ROUNDS = 3
@@ -38,6 +40,9 @@ def _run(proposal: Proposal, wanted: Operation, engine: Callable[[], Engine], te
         raise proposal.error or InvalidInput("There is no such table.", where=str(proposal.table))
     if made.is_blocked:
         raise InvalidInput("A finding forbids this plan.", where=str(proposal.table), hint="Run 'laketable plan'.")
+    if isinstance(wanted.work, Validate):
+        _scan(proposal, current, made, engine, tell)
+        return
     if any(operation.kind in _METADATA for operation in made.operations):
         raise PlanStale(
             f"{proposal.table} waits for a metadata commit first.", hint="Run 'laketable apply', which does both."
@@ -62,6 +67,26 @@ def _run(proposal: Proposal, wanted: Operation, engine: Callable[[], Engine], te
         if fill is None:
             return
         has_moved = _carry_out(proposal, request, seen, fill, engine, tell)
+
+
+def _scan(proposal: Proposal, current: Observed, made: Plan, engine: Callable[[], Engine], tell: Tell) -> None:
+    """Scan what the plan of now leaves open: it comes before the metadata commit, and a plan has one scan."""
+    operation = next(iter(scans(made.operations)), None)
+    if operation is None:
+        raise PlanStale("Nothing is left to scan.", where=str(proposal.table), hint="Apply again.")
+    ref = StagingRef(table=proposal.table, uuid=current.version.uuid, branch=branch_of(operation.id))
+    staged = engine().execute(operation, ref, tell)
+    tell(
+        Validated(
+            table=proposal.table,
+            operation=operation.id,
+            summary=operation.summary.partition(": ")[2],
+            snapshot_id=staged.commit().version.snapshot_id,
+            files=staged.files,
+            rows=staged.rows,
+            bytes=staged.bytes,
+        )
+    )
 
 
 def _carry_out(
@@ -101,7 +126,7 @@ def summary_of(operation: Operation) -> str:
         case Backfill(columns=columns, is_fill=is_fill):
             names = ", ".join(column.name for column in columns)
             return f"filled {names} in rows written meanwhile" if is_fill else f"published {names}"
-        case None:
+        case _:
             return operation.summary
 
 

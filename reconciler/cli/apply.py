@@ -176,4 +176,4 @@ def exit_code_of(last: Event | None) -> ExitCode:
             return ExitCode.OK
 
 
-_DENIALS = {"Denied", "ApprovalRequired", "OwnershipConflict"}
+_DENIALS = {"Denied", "ApprovalRequired", "OwnershipConflict", "RowsRefused"}

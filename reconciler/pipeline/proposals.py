@@ -158,9 +158,18 @@ def propose_offline(before: Desired | None, after: Desired, *, source: str, now_
     return Proposal(after.ident, source, plan=made)
 
 
-def make_plan(request: Request, current: Observed | None, *, now_ms: int, take_ownership: bool = False) -> Plan:
-    """Plan one table; manifests are read only when a change needs a proof or a cost."""
+def make_plan(
+    request: Request,
+    current: Observed | None,
+    *,
+    now_ms: int,
+    take_ownership: bool = False,
+    proven: Proven = NOTHING_SCANNED,
+) -> Plan:
+    """Plan one table; manifests are read only when a change needs a proof or a cost, and `proven` adds to them."""
     desired = request.desired
+    if request.view is not None and request.view.findings:
+        return plan_unreadable_view(desired, current, request.view, catalog=request.catalog_name)
     binding = bind(desired, current, now_ms=now_ms)
     changes = diff(current.spec if current else None, binding.spec)
     needs_rows = needs_data_files(changes) or needs_files(desired, current)
@@ -168,21 +177,20 @@ def make_plan(request: Request, current: Observed | None, *, now_ms: int, take_o
     made = plan(
         desired,
         current,
-    if request.view is not None and request.view.findings:
-        return plan_unreadable_view(desired, current, request.view, catalog=request.catalog_name)
         binding,
         changes,
         dialect=dialect_for(desired.format),
         catalog=request.catalog_name,
         files=_data_files(request.catalog, current) if needs_rows else None,
+        view=request.view,
         take_ownership=take_ownership,
+        proven=proven,
     )
     if request.runtime == "local" or not data_operations(made):
         return made
-    message = f"Computed columns need a data job, and the runtime {request.runtime} of catalog {request.catalog_name}"
+    message = f"This plan needs a data job, and the runtime {request.runtime} of catalog {request.catalog_name}"
     refusal = finding("LK208", f"{message} does not run yet.", hint="Set its runtime to local.")
     return msgspec.structs.replace(made, findings=(*made.findings, refusal))
-        view=request.view,
 
 
 def propose_undo(request: Request, current: Observed, approval: Approval, *, now_ms: int) -> Proposal:

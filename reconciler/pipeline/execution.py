@@ -136,7 +136,7 @@ def _carry_out(
     if starts(made) or any(operation.kind in _COMMITTED for operation in operations):
         yield _commit_proven(request, current, made, operations, execution, proven)
     if made.guards_snapshot:
-        _withdraw_invalidated(request, made, execution)
+        _withdraw_invalidated(request, made, execution, proven)
     if any(operation.work is not None for operation in operations):
         # The job plans again by itself: what it does is named by the operations' ids.
         started = msgspec.structs.replace(made, operations=tuple(operations), upkeep=())
@@ -174,13 +174,14 @@ def _commit_proven(
     return _commit(request, current, made, operations, execution)
 
 
-def _withdraw_invalidated(request: Request, made: Plan, execution: Execution) -> None:
+def _withdraw_invalidated(request: Request, made: Plan, execution: Execution, proven: Proven) -> None:
     """Make columns optional again for which a writer that was under way has committed NULLs meanwhile."""
     live = request.catalog.get_table_spec(made.table)
     head = live.version.snapshot_id
     if head is None or (made.base and head == made.base.snapshot_id):
         return
-    withdrawn = invalidated(made.changes, live.spec, request.catalog.get_data_files(made.table, head))
+    files = proven.told(request.catalog.get_data_files(made.table, head))
+    withdrawn = invalidated(made.changes, live.spec, files)
     if withdrawn:
         _choose_executor(request, live, withdrawn, execution).apply(made.table, live.version, withdrawn)
         names = ", ".join(dotted(c.path) for c in withdrawn if isinstance(c, AlterColumnRequired))

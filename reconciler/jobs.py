@@ -13,7 +13,7 @@ from reconciler.model.table import Observed
 from reconciler.pipeline import Proposal, Request, failure
 from reconciler.plan.data import branch_of, data_operations, done_key, fill_operation
 from reconciler.plan.events import Event, Published, Validated
-from reconciler.plan.operations import Backfill, Operation, OperationKind, Plan
+from reconciler.plan.operations import Backfill, Operation, OperationKind, Plan, Refresh, Rewrite
 from reconciler.plan.row_work import Validate
 from reconciler.plan.validation import scans
 from reconciler.ports import Engine, StagingRef
@@ -49,9 +49,10 @@ def _run(proposal: Proposal, wanted: Operation, engine: Callable[[], Engine], te
         )
     asked = (o for o in made.upkeep if o.work is not None)
     candidates = [*data_operations(made), *asked, *filter(None, [fill_operation(request.desired, current)])]
-    operation = next((o for o in candidates if o.id == wanted.id), None)
+    operation = next((o for o in candidates if o.id == wanted.id or _is_same_refresh(o, wanted)), None)
     if operation is None:
-        if current.bookkeeping.get(done_key(wanted)) == wanted.id:
+        is_fresh = isinstance(wanted.work, Refresh) and not any(isinstance(o.work, Refresh) for o in candidates)
+        if is_fresh or current.bookkeeping.get(done_key(wanted)) == wanted.id:
             tell(_published(proposal, wanted, replayed=True))
             return
         raise PlanStale(
@@ -116,6 +117,12 @@ def _carry_out(
     return staged.main_moved
 
 
+def _is_same_refresh(operation: Operation, wanted: Operation) -> bool:
+    """Compare queries only: the job reads the sources where they are by now, and they may never stand still."""
+    one, other = operation.work, wanted.work
+    return isinstance(one, Refresh) and isinstance(other, Refresh) and one.query == other.query
+
+
 def _published(proposal: Proposal, operation: Operation, *, replayed: bool) -> Published:
     return Published(table=proposal.table, operation=operation.id, summary=summary_of(operation), replayed=replayed)
 
@@ -126,6 +133,8 @@ def summary_of(operation: Operation) -> str:
         case Backfill(columns=columns, is_fill=is_fill):
             names = ", ".join(column.name for column in columns)
             return f"filled {names} in rows written meanwhile" if is_fill else f"published {names}"
+        case Refresh(delta=delta):
+            return f"refreshed from the changes of {delta}" if delta else "refreshed in full"
         case _:
             return operation.summary
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from reconciler.engines.backfill_kind import BackfillKind
 from reconciler.engines.data_files import CHUNK_BYTES
 from reconciler.engines.data_progress import Tell
+from reconciler.engines.refresh_kind import RefreshKind
 from reconciler.engines.staged import Kind, MakeTable, Site, StagedWork
 from reconciler.engines.staging import StagingTable
 from reconciler.engines.validation import ScanStaged, ValidationScan
 from reconciler.errors import InvalidInput
-from reconciler.plan.operations import Backfill, Operation
+from reconciler.plan.operations import Backfill, Operation, Refresh
 from reconciler.plan.row_work import Validate
 from reconciler.ports import StagingRef
 
@@ -62,5 +63,7 @@ class SparkEngine:
         match operation.work:
             case Backfill() as backfill:
                 return BackfillKind(backfill, self._chunk_bytes)
+            case Refresh() as refresh:
+                return RefreshKind(operation, refresh)
             case _:
                 raise InvalidInput(f"A data job has nothing to do for {operation.kind.value}.")

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from reconciler.errors import ExitCode
 from tests.crash.conftest import Tell
 from tests.crash.recorder import Point, When
-from tests.crash.runs import Story
+from tests.crash.runs import killed_and_taken_up
 from tests.crash.scenarios import BACKFILL, CANARY, Scenario
-
-
-def killed_and_taken_up(story: Story, point: Point, recorded: tuple[str, ...]) -> None:
-    """Kill it at a point; the next run makes exactly the writes that are missing."""
-    story.restart()
-    written = story.kill_at(point)
-    taken = point.number if point.when is When.AFTER else point.number - 1
-    assert tuple(written) == recorded[:taken]
-    story.finish()
-    assert tuple(story.world.proxy.written) == recorded[taken:]
-    story.converged()
 
 
 # The branch is there and has nothing; half of the chunks are on it; all is published and nobody heard of it.
@@ -33,3 +23,14 @@ def killed_and_taken_up(story: Story, point: Point, recorded: tuple[str, ...]) -
 )
 def test_killed_it_is_taken_up(outside: Tell, scenario: Scenario, point: Point) -> None:
     killed_and_taken_up(outside(scenario), point, scenario.writes)
+
+
+def test_interrupted_it_ends_with_all_it_started_and_is_taken_up(outside: Tell) -> None:
+    story = outside(BACKFILL)
+    assert story.interrupt_at(3) == ExitCode.INTERRUPTED  # between its two chunks
+    written = tuple(story.world.proxy.written)
+    assert BACKFILL.writes[:3] == written[:3]
+    assert BACKFILL.writes[-1] not in written
+    story.finish()
+    assert (*written, *story.world.proxy.written) == BACKFILL.writes
+    story.converged()

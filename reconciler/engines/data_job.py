@@ -8,11 +8,12 @@ from reconciler.engines.backfill_kind import BackfillKind
 from reconciler.engines.data_files import CHUNK_BYTES
 from reconciler.engines.data_progress import Tell
 from reconciler.engines.refresh_kind import RefreshKind
+from reconciler.engines.rewrite_kind import RewriteKind
 from reconciler.engines.staged import Kind, MakeTable, Site, StagedWork
 from reconciler.engines.staging import StagingTable
 from reconciler.engines.validation import ScanStaged, ValidationScan
 from reconciler.errors import InvalidInput
-from reconciler.plan.operations import Backfill, Operation, Refresh
+from reconciler.plan.operations import Backfill, Operation, Refresh, Rewrite
 from reconciler.plan.row_work import Validate
 from reconciler.ports import StagingRef
 
@@ -63,6 +64,8 @@ class SparkEngine:
         match operation.work:
             case Backfill() as backfill:
                 return BackfillKind(backfill, self._chunk_bytes)
+            case Rewrite() as rewrite:
+                return RewriteKind(rewrite, operation, self._chunk_bytes)
             case Refresh() as refresh:
                 return RefreshKind(operation, refresh)
             case _:

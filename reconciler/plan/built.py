@@ -1,8 +1,8 @@
 """What every file of a table shall have (`Aspect`), what the table remembers of it, and which files lack it; pure.
 
-Partition spec and sort order of a file stand in its manifest. What a manifest does not tell, bloom filters and z-orders,
-follows from when the file came: the memory `laketable.built.<name>` says up to which sequence number every file was
-looked at or written anew. Plan and job ask the same functions.
+Partition spec and sort order of a file stand in its manifest. What a manifest does not tell, bloom filters and
+z-orders, follows from when the file came: the memory `laketable.built.<name>` says up to which sequence number every
+file was looked at or written anew. Plan and job ask the same functions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plan rewrites of existing files: to a changed partition spec or sort order, for an index; in one pass with a backfill.
+"""Plan rewrites of existing files: to a changed partition spec or sort order, for an index, along with a backfill.
 
 A changed wish is an operation of the plan. Files that other writers brought since are lag: upkeep, on request. The
 memory (`plan.built`) is written in the commit that publishes, its revision counts the changes, so A → B → A runs three
@@ -7,7 +7,7 @@ times, and what others ingest meanwhile changes neither an operation's id nor a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -28,7 +28,7 @@ from reconciler.plan.built import (
     read_built,
     trusted,
 )
-from reconciler.plan.data import Planned, branch_of, published_properties, with_real_ids
+from reconciler.plan.data import Planned, branch_of, published_properties, upkeep_commit, with_real_ids
 from reconciler.plan.findings import finding
 from reconciler.plan.hashing import data_operation_id
 from reconciler.plan.operations import (
@@ -57,8 +57,8 @@ def rewrite_memory_after(
 ) -> dict[str, str | None]:
     """Return the memory that a metadata commit writes; None means unset.
 
-    Without rows everything is as it should be. With rows, a layout that existing files shall get is noted as wanted; one
-    that they shall not get is forgotten, for files of both kinds are there from now on.
+    Without rows everything is as it should be. With rows, a layout that existing files shall get is noted as wanted;
+    one that they shall not get is forgotten, for files of both kinds are there from now on.
     """
     wanted = {aspect.name: aspect for aspect in aspects_of(desired, target)}
     live = current.bookkeeping if current else {}
@@ -116,13 +116,19 @@ def plan_rewrites(
     """Add to the planned backfills what existing files shall be rewritten for: one pass does both where it can."""
     findings = (*computed.findings, *_index_findings(desired))
     planned = msgspec.structs.replace(computed, findings=findings)
-    if current is None or current.version.snapshot_id is None:
+    if current is None:
+        return planned
+    if not changes and rewrite_memory_after(desired, current, target, ()):
+        forget = upkeep_commit("remember what existing files have", current, ())
+        planned = msgspec.structs.replace(planned, upkeep=(*planned.upkeep, forget))
+    if current.version.snapshot_id is None:
         return planned
     view = _View(current, with_real_ids(current, target, changes), files or (), changes)
-    pending = tuple(view.pending(desired))
+    is_filling = any(isinstance(o.work, Backfill) and not o.work.is_fill for o in planned.operations)
+    pending = view.pending(desired) or (view.kept(desired) if is_filling else ())
     if pending:
         return _with_rewrite(view, pending, planned, cleans=desired.rewrite_existing)
-    behind = tuple(view.behind(desired))
+    behind = view.behind(desired)
     if not behind:
         return planned
     upkeep = _operation(view, Rewrite(aspects=behind, deletes=desired.rewrite_existing), is_upkeep=True)
@@ -154,21 +160,31 @@ class _View:
         built = trusted(self.built(aspect), self._log)
         return [file for file in self.files if lacks(aspect, layout_of(file), self.layout, built)]
 
-    def pending(self, desired: Desired) -> Iterator[Aspect]:
-        """Yield what the table does not remember to have as it is wanted now."""
-        for aspect in aspects_of(desired, self.target):
-            before = self.built(aspect)
-            if before is None and not self.lacking(aspect):
-                continue
-            if before is None or before.definition != aspect.definition:
-                yield msgspec.structs.replace(aspect, revision=before.revision + 1 if before else 1)
+    def pending(self, desired: Desired) -> tuple[Aspect, ...]:
+        """Return what the table does not remember to have as it is wanted now, and with it all else that is wanted.
 
-    def behind(self, desired: Desired) -> Iterator[Aspect]:
-        """Yield what files that others brought do not have yet."""
-        for aspect in aspects_of(desired, self.target):
-            before = self.built(aspect)
-            if before is not None and before.definition == aspect.definition and self.lacking(aspect):
-                yield msgspec.structs.replace(aspect, revision=before.revision, round=before.round + 1)
+        New files have to keep what the old ones had, and what others brought without it is brought up on the way.
+        """
+        found = [self._next(aspect) for aspect in aspects_of(desired, self.target)]
+        is_due = any(a.round == 0 and (self.built(a) is not None or self.lacking(a)) for a in found)
+        return tuple(found) if is_due else ()
+
+    def kept(self, desired: Desired) -> tuple[Aspect, ...]:
+        """Return what a backfill has to hand on to the files that it replaces, though no manifest tells it."""
+        found = tuple(self._next(aspect) for aspect in aspects_of(desired, self.target))
+        return found if any(a.round and a.kind is not AspectKind.LAYOUT for a in found) else ()
+
+    def _next(self, aspect: Aspect) -> Aspect:
+        """Number an aspect: another revision when it changed, another round when it did not."""
+        before = self.built(aspect)
+        if before is not None and before.definition == aspect.definition:
+            return msgspec.structs.replace(aspect, revision=before.revision, round=before.round + 1)
+        return msgspec.structs.replace(aspect, revision=before.revision + 1 if before else 1)
+
+    def behind(self, desired: Desired) -> tuple[Aspect, ...]:
+        """Return what files that others brought do not have yet."""
+        found = (self._next(aspect) for aspect in aspects_of(desired, self.target))
+        return tuple(aspect for aspect in found if aspect.round and self.lacking(aspect))
 
 
 def _with_rewrite(view: _View, pending: tuple[Aspect, ...], planned: Planned, *, cleans: bool) -> Planned:

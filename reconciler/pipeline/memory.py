@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from reconciler.diff.apply import apply
 from reconciler.diff.changes import (
     Change,
@@ -13,20 +15,23 @@ from reconciler.diff.changes import (
 from reconciler.model import bookkeeping
 from reconciler.model.table import Observed, TableSpec
 from reconciler.pipeline.proposals import Request
+from reconciler.plan.approvals import approval_of, undo_tag_change
 from reconciler.plan.data import memory_after
+from reconciler.plan.operations import Plan
 from reconciler.plan.rewrites import rewrite_memory_after
+from reconciler.plan.tracking import tracked_after
 
 
 def memory_changes(
     request: Request,
     current: Observed | None,
     changes: Sequence[Change],
-    plan_hash: str,
+    made: Plan,
     *,
     actor: str,
     now_ms: int,
 ) -> Iterator[Change]:
-    """Yield the `laketable.*` properties that ride in the same commit: owner, managed parts, history."""
+    """Yield what rides in the same commit: owner, managed parts, history, what is released, the undo tag."""
     before = dict(current.bookkeeping) if current else {}
     known = bookkeeping.read(before)
     target = apply(
@@ -36,8 +41,15 @@ def memory_changes(
         managed = bookkeeping.restored(known, target, current.spec)
     else:
         managed = bookkeeping.managed_after(request.desired, target, known, now_ms=now_ms)
-    record = _record(current, changes, plan_hash, actor=actor, now_ms=now_ms)
-    after = bookkeeping.write(bookkeeping.append_history(managed, record))
+    managed = msgspec.structs.replace(managed, tracked=tracked_after(managed.tracked, changes, now_ms=now_ms))
+    record = _record(current, changes, made, actor=actor, now_ms=now_ms)
+    managed = msgspec.structs.replace(
+        bookkeeping.append_history(managed, record), approved=approval_of(made, current, actor=actor)
+    )
+    undo_tag = undo_tag_change(made, request.desired, current, now_ms=now_ms)
+    if undo_tag is not None:
+        yield undo_tag
+    after = bookkeeping.write(managed)
     yield from _data_memory(request, current, target, changes)
     for key, value in after.items():
         # The owner rides along unchanged, too: a table that somebody claimed since must refuse the commit.
@@ -64,12 +76,12 @@ def _data_memory(
 
 
 def _record(
-    current: Observed | None, changes: Sequence[Change], plan_hash: str, *, actor: str, now_ms: int
+    current: Observed | None, changes: Sequence[Change], made: Plan, *, actor: str, now_ms: int
 ) -> bookkeeping.HistoryRecord:
     version = current.version if current else None
     replaced = {c.key: c.before for c in changes if isinstance(c, SetProperty | UnsetProperty)}
     return bookkeeping.HistoryRecord(
-        plan=plan_hash,
+        plan=made.hash,
         time_ms=now_ms,
         actor=actor,
         schema_id=version.schema_id if version else None,

@@ -20,6 +20,7 @@ from reconciler.model import bookkeeping
 from reconciler.model.table import DataFile, Desired, Observed, TableIdent
 from reconciler.model.types import StructType
 from reconciler.pipeline.views import Key, Seen, ViewReader
+from reconciler.plan.approvals import released
 from reconciler.plan.data import data_operations, needs_files
 from reconciler.plan.findings import finding
 from reconciler.plan.operations import OperationClass, Plan
@@ -27,6 +28,7 @@ from reconciler.plan.planner import plan, plan_drop, plan_offline, plan_undo
 from reconciler.plan.policy import Decision, Outcome, Policy, approves, judge
 from reconciler.plan.proofs import needs_data_files
 from reconciler.plan.rewrites import needs_layouts
+from reconciler.plan.table_upkeep import with_table_upkeep
 from reconciler.plan.validation import NOTHING_SCANNED, Proven
 from reconciler.plan.views import ViewInputs, plan_unreadable_view
 from reconciler.ports import CatalogProvider
@@ -186,6 +188,8 @@ def make_plan(
         take_ownership=take_ownership,
         proven=proven,
     )
+    if current is not None:
+        made = with_table_upkeep(released(made, current), desired, current, now_ms=now_ms)
     if request.runtime == "local" or not data_operations(made):
         return made
     message = f"This plan needs a data job, and the runtime {request.runtime} of catalog {request.catalog_name}"

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from reconciler.diff.apply import CannotApply, apply
-from reconciler.diff.changes import Change, DropRef
+from reconciler.diff.changes import Change
 from reconciler.model.table import (
     BOOKKEEPING_PREFIX,
     Computed,
@@ -38,6 +38,7 @@ from reconciler.plan.operations import (
     Plan,
 )
 from reconciler.plan.splicing import leaf_ids, ways
+from reconciler.plan.table_work import Maintain
 
 COMPUTED_PREFIX = f"{BOOKKEEPING_PREFIX}computed."
 DONE_PREFIX = f"{BOOKKEEPING_PREFIX}done."
@@ -87,9 +88,18 @@ def branches_of(planned: Planned) -> frozenset[str]:
     return frozenset(branch_of(o.id) for o in (*planned.operations, *planned.upkeep) if o.work is not None)
 
 
+def is_our_branch(name: str) -> bool:
+    """Say whether a branch is one that operations work on."""
+    return _OUR_BRANCH.fullmatch(name) is not None
+
+
 def done_key(operation: Operation) -> str:
-    """Name the property that holds the id of the last operation of a kind that was done; replaced, never piled up."""
-    return f"{DONE_PREFIX}{operation.kind.value}"
+    """Name the property that holds the id of the last operation of a kind that was done; replaced, never piled up.
+
+    Every step of maintenance is a kind of its own here.
+    """
+    step = f".{operation.work.step}" if isinstance(operation.work, Maintain) else ""
+    return f"{DONE_PREFIX}{operation.kind.value}{step}"
 
 
 def remembered(bookkeeping: Mapping[str, str], field_id: int) -> Remembered | None:
@@ -374,22 +384,12 @@ def _with_parts(backfill: Operation) -> tuple[Operation, ...]:
 # ---------------------------------------------------------------- upkeep
 
 
-def drop_leftovers(current: Observed, *planned: Planned) -> Iterator[Operation]:
-    """Drop the branches of operations that nothing planned asks for any more; main never had anything of them."""
-    ours = [name for name in current.spec.refs if _OUR_BRANCH.fullmatch(name)]
-    wanted = frozenset[str]().union(*map(branches_of, planned)) if ours else frozenset()
-    changes = tuple(DropRef(ref=current.spec.refs[name]) for name in ours if name not in wanted)
-    if changes:
-        branches = "1 branch" if len(changes) == 1 else f"{len(changes)} branches"
-        yield upkeep_commit(f"drop {branches} of given-up work", current, changes)
-
-
 def _forgotten(desired: Desired, current: Observed, target: TableSpec) -> Iterator[Operation]:
     if memory_after(desired, current, target):
-        yield upkeep_commit("remember the expressions of computed columns", current, ())
+        yield upkeep_commit("remember the expressions of computed columns", current)
 
 
-def upkeep_commit(summary: str, current: Observed, changes: tuple[Change, ...]) -> Operation:
+def upkeep_commit(summary: str, current: Observed, changes: tuple[Change, ...] = ()) -> Operation:
     """Make a metadata commit that is upkeep."""
     return Operation(
         id=operation_id(current.version, OperationKind.COMMIT, changes),

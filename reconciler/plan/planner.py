@@ -17,7 +17,7 @@ from reconciler.errors import OwnershipConflict
 from reconciler.model import bookkeeping
 from reconciler.model.table import DataFile, Desired, Observed, Statistics, TableSpec, TableVersion
 from reconciler.model.types import paths_by_id
-from reconciler.plan.data import drop_leftovers, plan_computed
+from reconciler.plan.data import plan_computed
 from reconciler.plan.dialect import Context, Dialect
 from reconciler.plan.findings import suppress
 from reconciler.plan.hashing import compared_properties, desired_hash, operation_id, past_hash, plan_hash
@@ -84,7 +84,6 @@ def plan(
             *upkeep_operations(desired, current),
             *data.upkeep,
             *refresh.upkeep,
-            *drop_leftovers(current, data, refresh),
         ),
         guards_snapshot=verdict.guards_snapshot,
         desired_hash=wanted,

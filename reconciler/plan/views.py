@@ -258,7 +258,7 @@ def _work(
             )
             for state in inputs.sources
         ),
-        edges={o.name: tuple(sorted(Edge(e.table, e.path) for e in o.edges if e.table)) for o in query.outputs},
+        edges=query_edges(query),
         delta=delta,
         keys=tuple(key.output for key in shape.keys) if shape else (),
         measures={measure.output: measure.function for measure in shape.measures} if shape else {},
@@ -398,10 +398,12 @@ def _moved_at(source: SourceRead, seen: Observed | None) -> int:
     return later[0][0] if later else 0
 
 
-def reads_column(memory: RememberedView, table: TableIdent, path: FieldPath) -> bool:
-    """Say whether a view reads a column, a part of it, or the whole that it is part of."""
-    read = [source.columns for source in memory.sources if source.table == table]
-    return any(one[: len(path)] == path or path[: len(one)] == one for columns in read for one in columns)
+def query_edges(query: Query) -> dict[str, tuple[Edge, ...]]:
+    """Map a query's columns to the source columns that they are made of."""
+    return {
+        output.name: tuple(sorted(Edge(edge.table, edge.path) for edge in output.edges if edge.table is not None))
+        for output in query.outputs
+    }
 
 
 def _digest(value: object) -> str:

@@ -16,6 +16,7 @@ from reconciler.engines.java_errors import class_names, translate
 from reconciler.engines.source_changes import SourceChange
 from reconciler.engines.staged import Site
 from reconciler.engines.staging import StagingTable
+from reconciler.engines.table_cache import table_cache
 from reconciler.errors import CommitConflict, InvalidInput, LakeError
 from reconciler.model.table import TableIdent
 from reconciler.plan.operations import Refresh, Slot, SourceRead
@@ -133,7 +134,7 @@ class ViewRows:
         group, staged = str(uuid4()), self._session._jvm.java.util.ArrayList()
         for task in tasks:
             staged.add(task.java)
-        cache, reads = spark.SparkTableCache.get(), spark.ScanTaskSetManager.get()
+        cache, reads = table_cache(self._session), spark.ScanTaskSetManager.get()
         cache.add(group, table)
         self._stack.callback(cache.remove, group)
         reads.stageTasks(table, group, staged)
@@ -183,7 +184,7 @@ class ViewRows:
         """Write rows as files of the view's table and return them; nothing is committed."""
         spark = self._session._jvm.org.apache.iceberg.spark
         group = str(uuid4())
-        cache, writes = spark.SparkTableCache.get(), spark.FileRewriteCoordinator.get()
+        cache, writes = table_cache(self._session), spark.FileRewriteCoordinator.get()
         cache.add(group, table)
         try:
             self._fitted(frame).write.format("iceberg").option("fanout-enabled", "true").mode("append").save(group)

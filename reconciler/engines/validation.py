@@ -137,16 +137,7 @@ def count_rows(
     """Read just these files, with their deletes, and count rows and files per condition, in one pass."""
     from pyspark.sql import functions as F
 
-    spark = site.session._jvm.org.apache.iceberg.spark
-    group = str(uuid4())
-    cache, reads = spark.SparkTableCache.get(), spark.ScanTaskSetManager.get()
-    staged = site.session._jvm.java.util.ArrayList()
-    for task in tasks:
-        staged.add(task.java)
-    cache.add(group, table)
-    try:
-        reads.stageTasks(table, group, staged)
-        frame = site.session.read.format("iceberg").option("split-size", _WHOLE).load(group)
+    with staged_frame(site.session, table, tasks) as (frame, _):
         wanted = conditions(frame)
         flags = [F.coalesce(c, F.lit(False)).cast("int").alias(f"c{i}") for i, c in enumerate(wanted.values())]
         flagged = frame.select(frame.metadataColumn("_file").alias("file"), *flags)

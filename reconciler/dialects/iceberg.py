@@ -37,9 +37,10 @@ from reconciler.model.primitives import NEWEST_FORMAT_VERSION
 from reconciler.model.table import TableFormat
 from reconciler.model.types import Type
 from reconciler.plan.amounts import plural, size
+from reconciler.plan.constraints import PREFIX as CONSTRAINT_PREFIX
 from reconciler.plan.dialect import Capabilities, Context, Judgement, Rule
 from reconciler.plan.findings import finding
-from reconciler.plan.operations import Finding, Note, OperationClass
+from reconciler.plan.operations import Fidelity, Finding, Note, OperationClass
 from reconciler.plan.proofs import (
     BoundsProof,
     NullProof,
@@ -127,9 +128,14 @@ def _by_rule(change: Change, context: Context) -> Judgement:
         operation_class=rule.operation_class,
         breaking=rule.breaking,
         evidence=_evidence(change, context),
+        fidelity=Fidelity.INEXACT if _is_constraint(change) else Fidelity.EXACT,
     )
     found = _always(change, rule, context)
     return Judgement(note=note, findings=(*found, *column_findings(change, context)))
+
+
+def _is_constraint(change: Change) -> bool:
+    return isinstance(change, SetProperty) and change.key.startswith(CONSTRAINT_PREFIX)
 
 
 def _evidence(change: Change, context: Context) -> str:
@@ -137,6 +143,8 @@ def _evidence(change: Change, context: Context) -> str:
     match change:
         case DropColumn():
             return "values stay in the files until those are rewritten"
+        case SetProperty() if _is_constraint(change):
+            return "Iceberg has no CHECK: only what LakeTable writes is held to it"
         case SetPartitioning() | SetSortOrder() if not context.is_empty:
             return "existing files keep their layout"
         case _:

@@ -21,6 +21,7 @@ from reconciler.model.table import DataFile, Desired, Observed, TableIdent
 from reconciler.model.types import StructType
 from reconciler.pipeline.views import Key, Seen, ViewReader
 from reconciler.plan.approvals import released
+from reconciler.plan.constraints import needs_scan
 from reconciler.plan.data import data_operations, needs_files
 from reconciler.plan.findings import finding
 from reconciler.plan.operations import OperationClass, Plan
@@ -174,7 +175,7 @@ def make_plan(
         return plan_unreadable_view(desired, current, request.view, catalog=request.catalog_name)
     binding = bind(desired, current, now_ms=now_ms)
     changes = diff(current.spec if current else None, binding.spec)
-    needs_rows = needs_data_files(changes) or needs_files(desired, current)
+    needs_rows = needs_data_files(changes) or needs_files(desired, current) or needs_scan(desired, current)
     needs_rows = needs_rows or needs_layouts(desired, current)
     made = plan(
         desired,

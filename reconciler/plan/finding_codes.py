@@ -368,6 +368,30 @@ _DATA = (
         fix="Compute it from plain columns, and keep it out of partitioning, sort order and identifier fields.",
     ),
     _kind(
+        "LK217",
+        "A constraint's condition is refused",
+        ERROR,
+        why="A check is parsed, held to an allowlist and printed anew before it may reach Spark. What is not on the "
+        "list, or does not fit the table's columns, runs nowhere.",
+        before="columns:\n  - {name: amount, type: long}\nconstraints: [{name: positive, check: amuont >= 0}]\n",
+        after="columns:\n  - {name: amount, type: long}\nconstraints: [{name: positive, check: amount >= 0}]\n",
+        fix="Write a deterministic condition over the table's own columns.",
+    ),
+    _kind(
+        "LK218",
+        "A constraint waits for its columns",
+        WARNING,
+        why="The rows are scanned before anything is committed, so a constraint over a column that the same plan adds, "
+        "renames or converts cannot be checked yet. The rest of the plan goes ahead without it.",
+        before="# live: id\ncolumns:\n  - {name: id, type: long}\n"
+        "  - {name: twice, type: long, computed: {expression: 'id * 2'}}\n"
+        "constraints: [{name: even, check: 'twice % 2 = 0'}]\n",
+        after="# live: id, twice\ncolumns:\n  - {name: id, type: long}\n"
+        "  - {name: twice, type: long, computed: {expression: 'id * 2'}}\n"
+        "constraints: [{name: even, check: 'twice % 2 = 0'}]\n",
+        fix="Apply the plan, then apply again: the second plan scans the rows and adds the constraint.",
+    ),
+    _kind(
         "LK225",
         "The format has no index of this type",
         ERROR,

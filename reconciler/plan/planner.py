@@ -17,6 +17,7 @@ from reconciler.errors import OwnershipConflict
 from reconciler.model import bookkeeping
 from reconciler.model.table import DataFile, Desired, Observed, Statistics, TableSpec, TableVersion
 from reconciler.model.types import paths_by_id
+from reconciler.plan.constraints import plan_constraints
 from reconciler.plan.data import plan_computed
 from reconciler.plan.dialect import Context, Dialect
 from reconciler.plan.findings import suppress
@@ -48,6 +49,8 @@ def plan(
     `files` are main's live data files, needed only when `proofs.needs_data_files(changes)`; `proven` is what a scan of
     their rows has found since. `view` is what a materialized view reads.
     """
+    constraints = plan_constraints(desired, current, binding.spec, changes)
+    changes = (*changes, *constraints.changes)
     adoption = _adoption(desired, current, changes, take_ownership=take_ownership)
     changes = (*adoption, *changes)
     found = [problem_finding(desired, problem) for problem in binding.problems]
@@ -57,11 +60,12 @@ def plan(
     files = proven.told(files) if files is not None and proven.files else files
     context = Context(current, binding.spec, files)
     verdict = _judge(changes, context, dialect) if changes else _NOTHING
-    scan = plan_scan(context, verdict.notes, verdict.findings, ())
+    checks = tuple(check for check in constraints.checks if check.sql not in proven.checks)
+    scan = plan_scan(context, verdict.notes, verdict.findings, checks)
     guards = verdict.guards_snapshot or scan.guards_snapshot
     verdict = msgspec.structs.replace(verdict, notes=scan.notes, findings=scan.findings, guards_snapshot=guards)
     operations = (*scan.operations, *_operations(verdict, base, guards_snapshot=guards)) if changes else ()
-    found += verdict.findings
+    found += (*verdict.findings, *constraints.findings)
     refresh = plan_view(desired, current, view)
     data = plan_computed(desired, current, binding.spec, changes, files)
     data = plan_rewrites(desired, current, binding.spec, changes, files, data)

@@ -126,6 +126,11 @@ def rewrite(session: SparkSession, table: Any, tasks: Sequence[Task], backfill: 
         writes.clearRewrite(table, group)
 
 
+def _sort_order(task: Task) -> dict[str, str]:
+    """Keep what the file says of its order: its rows keep it too."""
+    return {"output-sort-order-id": str(task.sort_order_id)} if task.sort_order_id else {}
+
+
 def _write(frame: DataFrame, group: str, first: Task) -> None:
     try:
         (
@@ -133,6 +138,7 @@ def _write(frame: DataFrame, group: str, first: Task) -> None:
             .option("target-file-size-bytes", _WHOLE)
             .option("use-table-distribution-and-ordering", "false")
             .option("output-spec-id", first.spec_id)
+            .options(**_sort_order(first))
             .mode("append")
             .save(group)
         )

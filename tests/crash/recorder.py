@@ -164,4 +164,6 @@ def _parts(updates: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _kind_of_ref(name: str) -> str:
-    return "branch" if name.startswith("lt_") and not name.startswith("lt_undo") else name
+    if name.startswith("lt_undo_"):
+        return "undo tag"
+    return "branch" if name.startswith("lt_") else name

@@ -60,7 +60,7 @@ BACKFILL = Scenario(
     kind="backfill",
     prepare=_prepare_backfill,
     writes=(
-        "orders: schema + properties",
+        "orders: schema + properties + point undo tag",
         f"orders: {BRANCH}",
         f"orders: {CHUNK}",
         f"orders: {CHUNK}",

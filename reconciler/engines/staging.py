@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from reconciler.engines.asserts import require, requirements
 from reconciler.engines.data_state import ROOT_STAMP, TableFacts, read_facts
 from reconciler.engines.java_errors import class_names, translate
 from reconciler.engines.spark_metadata import SparkExecutor, _Request

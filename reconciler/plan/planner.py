@@ -23,6 +23,7 @@ from reconciler.plan.dialect import Context, Dialect
 from reconciler.plan.findings import suppress
 from reconciler.plan.hashing import compared_properties, desired_hash, operation_id, past_hash, plan_hash
 from reconciler.plan.operations import Finding, Note, Operation, OperationClass, OperationKind, Plan, Severity
+from reconciler.plan.built import rewrites_layout
 from reconciler.plan.rewrites import plan_rewrites
 from reconciler.plan.summaries import commit_summary
 from reconciler.plan.unsettled import data_feature_findings, problem_finding
@@ -58,7 +59,7 @@ def plan(
         found += data_feature_findings(desired)
     base = current.version if current else None
     files = proven.told(files) if files is not None and proven.files else files
-    context = Context(current, binding.spec, files)
+    context = Context(current, binding.spec, files, rewrites=rewrites_layout(desired))
     verdict = _judge(changes, context, dialect) if changes else _NOTHING
     checks = tuple(check for check in constraints.checks if check.sql not in proven.checks)
     scan = plan_scan(context, verdict.notes, verdict.findings, checks)

@@ -19,11 +19,13 @@ from reconciler.errors import (
 from reconciler.model import bookkeeping
 from reconciler.model.table import DataFile, Desired, Observed, TableIdent
 from reconciler.model.types import StructType
-from reconciler.pipeline.views import Key, Seen, ViewReader
+from reconciler.pipeline.views import Key, Seen, ViewFinder, ViewReader
 from reconciler.plan.approvals import released
 from reconciler.plan.constraints import needs_scan
 from reconciler.plan.data import data_operations, needs_files
 from reconciler.plan.findings import finding
+from reconciler.plan.impacts import concerns_views
+from reconciler.plan.lineage import Lineage
 from reconciler.plan.operations import OperationClass, Plan
 from reconciler.plan.planner import plan, plan_drop, plan_offline, plan_undo
 from reconciler.plan.policy import Decision, Outcome, Policy, approves, judge
@@ -37,7 +39,10 @@ from reconciler.ports import CatalogProvider
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One manifest against one catalog; `source` is its file:line."""
+    """One manifest against one catalog; `source` is its file:line.
+
+    `view` is what a materialized view reads, `readers` finds the views of the catalog; the whole run tells both.
+    """
 
     desired: Desired
     catalog: CatalogProvider
@@ -47,6 +52,7 @@ class Request:
     is_undo: bool = False
     runtime: str = "local"
     view: ViewInputs | None = None
+    readers: Callable[[], Sequence[Lineage]] | None = None
 
     @classmethod
     def undo(
@@ -110,17 +116,21 @@ def propose_all(requests: Sequence[Request], approval: Approval, *, now_ms: int)
 
 
 def _with_views(batch: Sequence[Request], seen: Seen, *, now_ms: int) -> Iterator[Request]:
-    """Give materialized views their columns and what they read; a run without views imports nothing for them."""
-    reader: ViewReader | None = None
+    """Give materialized views their columns and what they read; a run without views reads nothing for them."""
+    catalog = batch[0].catalog
+    declared = {request.desired.ident: request.desired for request in batch}
+    has_views = any(desired.view is not None for desired in declared.values())
+    reader = ViewReader(catalog, declared, seen, now_ms) if has_views else None
+    readers: Callable[[], Sequence[Lineage]] = ViewFinder(catalog, reader)
     for request in batch:
-        if request.desired.view is None:
-            yield request
+        if request.desired.view is None or reader is None:
+            yield replace(request, readers=readers)
             continue
         if reader is None:
             declared = {other.desired.ident: other.desired for other in batch}
             reader = ViewReader(request.catalog, declared, seen, now_ms)
         view = reader.read(request.desired.ident)
-        yield replace(request, desired=view.desired, view=view.inputs)
+        yield replace(request, desired=view.desired, view=view.inputs, readers=readers)
 
 
 def observe(catalog: CatalogProvider, desired: Sequence[Desired]) -> dict[TableIdent, Observed | LakeError | None]:
@@ -183,6 +193,7 @@ def make_plan(
         binding,
         changes,
         dialect=dialect_for(desired.format),
+        readers=request.readers() if request.readers and concerns_views(desired, changes) else (),
         catalog=request.catalog_name,
         files=_data_files(request.catalog, current) if needs_rows else None,
         view=request.view,

@@ -460,6 +460,15 @@ _CONSUMERS = (
         fix="Let one of them read the other's sources instead.",
     ),
     _kind(
+    _kind(
+        "LK303",
+        "A materialized view reads what moves",
+        INFO,
+        why="Nothing breaks, but the view's rows are those of before until it is refreshed.",
+        before="columns:\n  - {name: amount, type: long}  # live: int; a view sums amount\n",
+        after="columns:\n  - {name: amount, type: int}\n",
+        fix="Refresh the view afterwards: `laketable refresh`, or `--include-upkeep`.",
+    ),
         "LK306",
         "The query of the view is refused",
         ERROR,

@@ -23,6 +23,8 @@ from reconciler.plan.dialect import Context, Dialect
 from reconciler.plan.findings import suppress
 from reconciler.plan.hashing import compared_properties, desired_hash, operation_id, past_hash, plan_hash
 from reconciler.plan.operations import Finding, Note, Operation, OperationClass, OperationKind, Plan, Severity
+from reconciler.plan.impacts import impact_findings
+from reconciler.plan.lineage import Lineage
 from reconciler.plan.built import rewrites_layout
 from reconciler.plan.rewrites import plan_rewrites
 from reconciler.plan.summaries import commit_summary
@@ -42,13 +44,15 @@ def plan(
     catalog: str,
     files: tuple[DataFile, ...] | None = None,
     view: ViewInputs | None = None,
+    readers: Sequence[Lineage] = (),
     take_ownership: bool = False,
     proven: Proven = NOTHING_SCANNED,
 ) -> Plan:
     """Plan one manifest against one table; raises OwnershipConflict for somebody else's, unless it may be taken.
 
     `files` are main's live data files, needed only when `proofs.needs_data_files(changes)`; `proven` is what a scan of
-    their rows has found since. `view` is what a materialized view reads.
+    their rows has found since. `view` is what a materialized view reads,
+    `readers` are the views that read this table, needed only when `impacts.concerns_views(desired, changes)`.
     """
     constraints = plan_constraints(desired, current, binding.spec, changes)
     changes = (*changes, *constraints.changes)
@@ -71,7 +75,7 @@ def plan(
     data = plan_computed(desired, current, binding.spec, changes, files)
     data = plan_rewrites(desired, current, binding.spec, changes, files, data)
     operations = (*operations, *data.operations, *refresh.operations)
-    found += (*data.findings, *refresh.findings)
+    found += (*data.findings, *refresh.findings, *impact_findings(desired, changes, operations, readers))
     wanted = desired_hash(desired) if operations else ""
     return Plan(
         table=desired.ident,

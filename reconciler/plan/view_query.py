@@ -14,6 +14,7 @@ import msgspec
 from reconciler.model.table import Desired, TableIdent
 from reconciler.model.types import Field, ListType, MapType, StructType, Type
 from reconciler.plan.findings import finding
+from reconciler.plan.lineage import Lineage, query_lineage
 from reconciler.plan.operations import Finding
 
 if TYPE_CHECKING:
@@ -43,6 +44,17 @@ def named_sources(text: str) -> tuple[TableIdent, ...]:
         return tuple(source.table for source in parse_query(text, tables=None).sources)
     except RefusedSql:
         return ()
+
+
+def named_lineage(view: TableIdent, text: str) -> Lineage | None:
+    """Return what a query reads, as far as its text alone tells; None when it cannot be read."""
+    from reconciler.sql.queries import parse_query
+    from reconciler.sql.refusals import RefusedSql
+
+    try:
+        return query_lineage(view, parse_query(text, tables=None))
+    except RefusedSql:
+        return None
 
 
 def read_view(desired: Desired, schemas: Schemas) -> ReadQuery:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from reconciler.model.table import BOOKKEEPING_PREFIX, DataFile, Desired, Observed, Statistics, TableIdent
-from reconciler.model.types import FieldPath
 from reconciler.plan.amounts import plural, size
 from reconciler.plan.data import DONE_PREFIX, Planned, branch_of
 from reconciler.plan.findings import suppress

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -126,9 +126,6 @@ def _with_views(batch: Sequence[Request], seen: Seen, *, now_ms: int) -> Iterato
         if request.desired.view is None or reader is None:
             yield replace(request, readers=readers)
             continue
-        if reader is None:
-            declared = {other.desired.ident: other.desired for other in batch}
-            reader = ViewReader(request.catalog, declared, seen, now_ms)
         view = reader.read(request.desired.ident)
         yield replace(request, desired=view.desired, view=view.inputs, readers=readers)
 
@@ -193,10 +190,10 @@ def make_plan(
         binding,
         changes,
         dialect=dialect_for(desired.format),
-        readers=request.readers() if request.readers and concerns_views(desired, changes) else (),
         catalog=request.catalog_name,
         files=_data_files(request.catalog, current) if needs_rows else None,
         view=request.view,
+        readers=request.readers() if request.readers and concerns_views(desired, changes) else (),
         take_ownership=take_ownership,
         proven=proven,
     )

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reconciler.engines.backfill_kind import BackfillKind
+from reconciler.engines.compaction_kind import CompactionKind
 from reconciler.engines.data_files import CHUNK_BYTES
 from reconciler.engines.data_progress import Tell
+from reconciler.engines.maintenance import MaintenanceWork
 from reconciler.engines.refresh_kind import RefreshKind
+from reconciler.engines.restore_kind import RestoreKind
 from reconciler.engines.rewrite_kind import RewriteKind
 from reconciler.engines.staged import Kind, MakeTable, Site, StagedWork
 from reconciler.engines.staging import StagingTable
@@ -15,12 +18,13 @@ from reconciler.engines.validation import ScanStaged, ValidationScan
 from reconciler.errors import InvalidInput
 from reconciler.plan.operations import Backfill, Operation, Refresh, Rewrite
 from reconciler.plan.row_work import Validate
+from reconciler.plan.table_work import Maintain, MaintenanceStep, Restore
 from reconciler.ports import StagingRef
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SETTINGS = {
+SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -39,22 +43,24 @@ class SparkEngine:
         for key, value in session.conf.getAll.items():
             if key.startswith("spark.sql.catalog."):
                 self._session.conf.set(key, value)
-        for key, value in _SETTINGS.items():
+        for key, value in SETTINGS.items():
             self._session.conf.set(key, value)
         self._catalog, self._chunk_bytes, self._table = catalog, chunk_bytes, table
 
-    def execute(self, operation: Operation, ref: StagingRef, tell: Tell) -> StagedWork | ScanStaged:
+    def execute(self, operation: Operation, ref: StagingRef, tell: Tell) -> StagedWork | ScanStaged | MaintenanceWork:
         """Write what is left of an operation on its branch, and audit it; a scan only looks."""
         table = self._table(self._session, self._catalog, ref.table)
         site = Site(self._session, self._catalog, table, operation, ref, tell)
-        work = self._scan(site) or StagedWork(site, self._kind(operation))
+        work = self._unstaged(site) or StagedWork(site, self._kind(operation))
         work.stage()
         return work
 
-    def _scan(self, site: Site) -> ScanStaged | None:
+    def _unstaged(self, site: Site) -> ScanStaged | MaintenanceWork | None:
         match site.operation.work:
             case Validate() as work:
                 return ValidationScan(site, work)
+            case Maintain() as work if work.step is not MaintenanceStep.COMPACT:
+                return MaintenanceWork(site, work)
             case _:
                 return None
 
@@ -68,5 +74,9 @@ class SparkEngine:
                 return RewriteKind(rewrite, operation, self._chunk_bytes)
             case Refresh() as refresh:
                 return RefreshKind(operation, refresh)
+            case Restore() as restore:
+                return RestoreKind(restore, self._chunk_bytes)
+            case Maintain(step=MaintenanceStep.COMPACT) as work:
+                return CompactionKind(work, self._chunk_bytes)
             case _:
                 raise InvalidInput(f"A data job has nothing to do for {operation.kind.value}.")

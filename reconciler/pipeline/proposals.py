@@ -13,7 +13,6 @@ from reconciler.diff.bind import bind
 from reconciler.diff.diff import diff
 from reconciler.errors import (
     LakeError,
-    RefNotFound,
     TableNotFound,
 )
 from reconciler.model import bookkeeping
@@ -27,7 +26,7 @@ from reconciler.plan.findings import finding
 from reconciler.plan.impacts import concerns_views
 from reconciler.plan.lineage import Lineage
 from reconciler.plan.operations import OperationClass, Plan
-from reconciler.plan.planner import plan, plan_drop, plan_offline, plan_undo
+from reconciler.plan.planner import plan, plan_offline
 from reconciler.plan.policy import Decision, Outcome, Policy, approves, judge
 from reconciler.plan.proofs import needs_data_files
 from reconciler.plan.rewrites import needs_layouts
@@ -39,7 +38,9 @@ from reconciler.ports import CatalogProvider
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One manifest against one catalog; `source` is its file:line.
+    """One manifest against one catalog; `source` is its file:line, `actor` who acts, for the history.
+
+    `command` is what to run again, when that is not `apply`.
 
     `view` is what a materialized view reads, `readers` finds the views of the catalog; the whole run tells both.
     """
@@ -51,6 +52,8 @@ class Request:
     source: str = ""
     is_undo: bool = False
     runtime: str = "local"
+    actor: str = ""
+    command: str = ""
     view: ViewInputs | None = None
     readers: Callable[[], Sequence[Lineage]] | None = None
 
@@ -62,10 +65,23 @@ class Request:
         catalog: CatalogProvider,
         catalog_name: str,
         policies: tuple[Policy, ...],
+        *,
+        runtime: str = "local",
+        actor: str = "",
+        command: str = "",
     ) -> Request:
         """Ask for a table's own past instead of a manifest's wish."""
         nothing_stated = Desired(ident=table, owner=owner, columns=StructType(()))
-        return cls(nothing_stated, catalog, catalog_name, policies, is_undo=True)
+        return cls(
+            nothing_stated,
+            catalog,
+            catalog_name,
+            policies,
+            is_undo=True,
+            runtime=runtime,
+            actor=actor,
+            command=command or f"laketable undo {table}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,49 +220,6 @@ def make_plan(
     message = f"This plan needs a data job, and the runtime {request.runtime} of catalog {request.catalog_name}"
     refusal = finding("LK208", f"{message} does not run yet.", hint="Set its runtime to local.")
     return msgspec.structs.replace(made, findings=(*made.findings, refusal))
-
-
-def propose_undo(request: Request, current: Observed, approval: Approval, *, now_ms: int) -> Proposal:
-    """Plan the way back to the spec before our last commit; before a creation there was no table, so that is a drop.
-
-    Raises RefNotFound when we never changed the table, or its metadata no longer holds that past.
-    """
-    history = bookkeeping.read(current.bookkeeping).history
-    if not history:
-        raise RefNotFound(f"LakeTable has not changed {current.spec.ident}; there is nothing to undo.")
-    last = history[-1]
-    dialect = dialect_for(current.spec.format)
-    if last.schema_id is None or last.spec_id is None or last.sort_order_id is None:
-        made = plan_drop(current, owner=request.desired.owner, catalog=request.catalog_name, dialect=dialect)
-    else:
-        ids = last.schema_id, last.spec_id, last.sort_order_id
-        past = request.catalog.get_past_spec(current.spec.ident, *ids)
-        past = msgspec.structs.replace(past, properties=_past_properties(current, last), refs=current.spec.refs)
-        made = plan_undo(
-            current,
-            past,
-            owner=request.desired.owner,
-            catalog=request.catalog_name,
-            dialect=dialect,
-            files=_data_files(request.catalog, current) if needs_data_files(diff(current.spec, past)) else None,
-        )
-    if not made.operations:
-        raise RefNotFound(
-            f"The last commit of LakeTable to {current.spec.ident} left nothing that undo brings back: tags, branches, "
-            "the format version, ownership and properties above 1 KiB stay as they are.",
-            hint="Change the manifest instead, and apply it.",
-        )
-    return judged(_proposal(request, current=current, plan=made), approval, now_ms=now_ms)
-
-
-def _past_properties(current: Observed, last: bookkeeping.HistoryRecord) -> dict[str, str]:
-    properties = dict(current.spec.properties)
-    for key, before in (last.properties or {}).items():
-        if before is None:
-            properties.pop(key, None)
-        else:
-            properties[key] = before
-    return properties
 
 
 def judged(proposal: Proposal, approval: Approval, *, now_ms: int) -> Proposal:

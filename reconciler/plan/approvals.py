@@ -38,12 +38,17 @@ def starts(plan: Plan) -> bool:
     return any(not o.resumes and not _comes_again(o) for o in _released_by(plan))
 
 
-def plan_of(operation: Operation, made: Plan, current: Observed) -> str:
+def may_run(operation: Operation) -> bool:
+    """Say whether a job may carry an operation out: it was released, or it is what may be done any day."""
+    return operation.resumes or _comes_again(operation)
+
+
+def plan_of(operation: Operation, made: Plan | None, current: Observed) -> str:
     """Return the hash of the plan that an operation was released by; empty for upkeep."""
     before = approved(current.bookkeeping)
     if before is not None and operation.id in before.operations:
         return before.plan
-    return made.hash if operation.id in {o.id for o in made.operations} else ""
+    return made.hash if made is not None and operation.id in {o.id for o in made.operations} else ""
 
 
 def _comes_again(operation: Operation) -> bool:

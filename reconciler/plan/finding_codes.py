@@ -392,13 +392,33 @@ _DATA = (
         fix="Apply the plan, then apply again: the second plan scans the rows and adds the constraint.",
     ),
     _kind(
+        "LK219",
+        "A restore would lose values of dropped columns",
+        ERROR,
+        why="Rows come back under the table's present schema. Columns that were dropped since have no place in it, so "
+        "their values would not be in the new files, and undoing the drop later would find them gone.",
+        before="laketable restore sales.orders --to q3-close   # discount was dropped since\n",
+        after="laketable undo sales.orders\nlaketable restore sales.orders --to q3-close\n",
+        fix="Bring the columns back first: undo the plan that dropped them. To look at the rows only, read the tag.",
+    ),
+    _kind(
+        "LK220",
+        "A restore would bring NULLs into a required column",
+        ERROR,
+        why="The column became required after that snapshot, and the files that would come back do not prove that each "
+        "of their rows has a value.",
+        before="columns:\n  - {name: customer, type: string, required: true}\n",
+        after="columns:\n  - {name: customer, type: string}\n",
+        fix="Make the column optional first, restore, fill the values, and make it required again.",
+    ),
+    _kind(
         "LK225",
         "The format has no index of this type",
         ERROR,
         why="Iceberg has no indexes. Bloom filters, sort orders, z-orders and distinct counts come close to some; "
         "nothing comes close to the others, and pretending would only cost.",
-        before="indexes: [{name: by_text, columns: [note], type: inverted}]\n",
-        after="indexes: [{name: by_customer, columns: [customer_ref], type: bloom}]\n",
+        before="indexes: [{name: by_line, columns: [line], type: inverted}]\n",
+        after="indexes: [{name: by_line, columns: [line], type: bloom}]\n",
         fix="Remove it, or choose bloom, sort, zorder or ndv.",
     ),
     _kind(
@@ -407,8 +427,8 @@ _DATA = (
         WARNING,
         why="No writer knows of a z-order: files only get one when LakeTable rewrites them, which this index does not "
         "ask for.",
-        before="indexes: [{name: by_place, columns: [lat, lon], type: zorder}]\n",
-        after="indexes: [{name: by_place, columns: [lat, lon], type: zorder, rewriteExisting: true}]\n",
+        before="indexes: [{name: by_both, columns: [order_id, line], type: zorder}]\n",
+        after="indexes: [{name: by_both, columns: [order_id, line], type: zorder, rewriteExisting: true}]\n",
         fix="Add `rewriteExisting: true` to it.",
     ),
 )
@@ -441,6 +461,15 @@ _CONSUMERS = (
         fix="Stop such writers, apply, then start them again with the new key.",
     ),
     _kind(
+        "LK303",
+        "A materialized view reads what moves",
+        INFO,
+        why="Nothing breaks, but the view's rows are those of before until it is refreshed.",
+        before="columns:\n  - {name: amount, type: long}  # live: int; a view sums amount\n",
+        after="columns:\n  - {name: amount, type: int}\n",
+        fix="Refresh the view afterwards: `laketable refresh`, or `--include-upkeep`.",
+    ),
+    _kind(
         "LK304",
         "A source of the view is not there",
         ERROR,
@@ -460,15 +489,6 @@ _CONSUMERS = (
         fix="Let one of them read the other's sources instead.",
     ),
     _kind(
-    _kind(
-        "LK303",
-        "A materialized view reads what moves",
-        INFO,
-        why="Nothing breaks, but the view's rows are those of before until it is refreshed.",
-        before="columns:\n  - {name: amount, type: long}  # live: int; a view sums amount\n",
-        after="columns:\n  - {name: amount, type: int}\n",
-        fix="Refresh the view afterwards: `laketable refresh`, or `--include-upkeep`.",
-    ),
         "LK306",
         "The query of the view is refused",
         ERROR,

@@ -16,6 +16,7 @@ from reconciler.errors import (
     TableNotFound,
 )
 from reconciler.model import bookkeeping
+from reconciler.model.maintenance import DAY_MS
 from reconciler.model.table import DataFile, Desired, Observed, TableIdent
 from reconciler.model.types import StructType
 from reconciler.pipeline.views import Key, Seen, ViewFinder, ViewReader
@@ -235,11 +236,18 @@ def judged(proposal: Proposal, approval: Approval, *, now_ms: int) -> Proposal:
         approvals=frozenset(hashes),
         auto_approve=approval.auto,
         now_ms=now_ms,
+        spent_bytes=_spent(proposal.current, now_ms=now_ms),
     )
     if is_used and decision.outcome is Outcome.NEEDS_APPROVAL:
         why = "The approval in the manifest released this plan once already, and it was taken back since."
         decision = msgspec.structs.replace(decision, reasons=(why, *decision.reasons))
     return replace(proposal, decision=decision)
+
+
+def _spent(current: Observed | None, *, now_ms: int) -> int:
+    """Add up what plans rewrote in a table in the last 24 hours, as its history tells."""
+    history = bookkeeping.read(current.bookkeeping).history if current else ()
+    return sum(record.bytes for record in history if record.plan and record.time_ms > now_ms - DAY_MS)
 
 
 def _is_used(committed: str, proposal: Proposal) -> bool:

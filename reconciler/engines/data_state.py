@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from reconciler.model.metadata import MAIN, RefJson, SnapshotLogEntry
+from reconciler.model.metadata import MAIN, PartitionStatisticsJson, RefJson, SnapshotLogEntry, StatisticsJson
 from reconciler.plan.data import branch_of, done_key
 from reconciler.plan.operations import Operation
 
@@ -57,6 +57,8 @@ class TableFacts(msgspec.Struct, frozen=True, rename="kebab"):
     snapshots: tuple[SnapshotFacts, ...] = ()
     snapshot_log: tuple[SnapshotLogEntry, ...] = ()
     last_sequence_number: int = 0
+    statistics: tuple[StatisticsJson, ...] = ()
+    partition_statistics: tuple[PartitionStatisticsJson, ...] = ()
 
     @property
     def head(self) -> int | None:

@@ -64,10 +64,11 @@ def read_view(desired: Desired, schemas: Schemas) -> ReadQuery:
 
     if desired.view is None:
         return ReadQuery(desired=desired)
-    missing = [table for table in named_sources(desired.view.query) if schemas(table) is None]
-    if missing:
-        return ReadQuery(desired=desired, findings=tuple(_missing(desired, table) for table in missing))
     try:
+        named = parse_query(desired.view.query, tables=None).sources
+        missing = [source.table for source in named if schemas(source.table) is None]
+        if missing:
+            return ReadQuery(desired=desired, findings=tuple(_missing(desired, table) for table in missing))
         query = parse_query(desired.view.query, tables=schemas)
     except RefusedSql as refused:
         message = f"The query of view {desired.ident} is refused: {refused.message}."

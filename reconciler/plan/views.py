@@ -121,7 +121,7 @@ def is_settled(desired: Desired, current: Observed, sources: Mapping[TableIdent,
     memory = remembered_view(current.bookkeeping)
     if desired.view is None or memory is None or memory.text != text_hash(desired.view.query):
         return False
-    if [*memory.edges] != [field.name for field in current.spec.schema.fields]:
+    if memory.edges.keys() != {field.name for field in current.spec.schema.fields}:
         return False
     return all(
         (seen := sources.get(source.table)) is not None

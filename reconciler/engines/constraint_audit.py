@@ -28,10 +28,10 @@ def audit_constraints(site: Site, head: int, added: Sequence[Any]) -> None:
     table = site.table.load()
     tasks = live_tasks(table, head, lambda file: str(file.location()) in paths)
     found = count_rows(site, table, tasks, lambda frame: _broken(checks)) if tasks else {}
-    for what, count in found.items():
+    for fault, count in found.items():
         if count.rows:
             raise InvalidTable(
-                f"The audit found {plural(count.rows, 'row')} that break {what}; nothing is published.",
+                f"The audit found {plural(count.rows, 'row')} that {fault}; nothing is published.",
                 where=site.branch_place,
                 hint="Correct the rows' inputs or the constraint, then apply again.",
             )
@@ -40,7 +40,7 @@ def audit_constraints(site: Site, head: int, added: Sequence[Any]) -> None:
 def _broken(checks: Sequence[RowCheck]) -> Mapping[str, Column]:
     from pyspark.sql import functions as F
 
-    return {check.what: ~F.expr(check.sql) for check in checks}
+    return {check.fault: ~F.expr(check.sql) for check in checks}
 
 
 def _written(work: Work | None) -> frozenset[str] | None:

@@ -14,10 +14,11 @@ from reconciler.engines.restore_kind import RestoreKind
 from reconciler.engines.rewrite_kind import RewriteKind
 from reconciler.engines.staged import Kind, MakeTable, Site, StagedWork
 from reconciler.engines.staging import StagingTable
+from reconciler.engines.swap_check import SwapCheck
 from reconciler.engines.validation import ScanStaged, ValidationScan
 from reconciler.errors import InvalidInput
 from reconciler.plan.operations import Backfill, Operation, Refresh, Rewrite
-from reconciler.plan.row_work import Validate
+from reconciler.plan.row_work import Swap, Validate
 from reconciler.plan.table_work import Maintain, MaintenanceStep, Restore
 from reconciler.ports import StagingRef
 
@@ -59,6 +60,8 @@ class SparkEngine:
         match site.operation.work:
             case Validate() as work:
                 return ValidationScan(site, work)
+            case Swap() as work:
+                return SwapCheck(site, work)
             case Maintain() as work if work.step is not MaintenanceStep.COMPACT:
                 return MaintenanceWork(site, work)
             case _:

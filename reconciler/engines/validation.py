@@ -90,7 +90,7 @@ class ValidationScan(ScanStaged):
         for column in self._work.required:
             _refuse(found.get(f"required {column.field_id}"), self.files, f"have no value in {dotted(column.path)}")
         for number, check in enumerate(self._work.checks):
-            _refuse(found.get(f"check {number}"), self.files, f"break {check.what}")
+            _refuse(found.get(f"check {number}"), self.files, check.fault)
 
     def _wants(self, file: Any) -> bool:
         """A condition over rows is proven by no manifest; a null count is."""

@@ -301,11 +301,6 @@ def _orphans(declared: manifests.RemoveOrphanFiles) -> RemoveOrphans:
 def _data_features(spec: LakeTableSpec) -> dict[str, str]:
     """Name each declared part that needs a data job: its place → what it is and everything it says, as JSON."""
     features: dict[str, str] = {}
-    for index, column in enumerate(spec.columns or ()):
-        if column.type_change is not None:
-            features[_place("columns", index, "typeChange")] = _feature(
-                f"type change of {column.name}", column.type_change
-            )
     return features
 
 

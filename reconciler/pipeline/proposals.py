@@ -32,6 +32,7 @@ from reconciler.plan.policy import Decision, Outcome, Policy, approves, judge
 from reconciler.plan.proofs import needs_data_files
 from reconciler.plan.rewrites import needs_layouts
 from reconciler.plan.table_upkeep import with_table_upkeep
+from reconciler.plan.type_changes import expand
 from reconciler.plan.validation import NOTHING_SCANNED, Proven
 from reconciler.plan.views import ViewInputs, plan_unreadable_view
 from reconciler.ports import CatalogProvider
@@ -197,9 +198,12 @@ def make_plan(
     desired = request.desired
     if request.view is not None and request.view.findings:
         return plan_unreadable_view(desired, current, request.view, catalog=request.catalog_name)
+    types = expand(desired, current, now_ms=now_ms)
+    desired = types.desired
     binding = bind(desired, current, now_ms=now_ms)
     changes = diff(current.spec if current else None, binding.spec)
     needs_rows = needs_data_files(changes) or needs_files(desired, current) or needs_scan(desired, current)
+    needs_rows = needs_rows or bool(types.checks)
     needs_rows = needs_rows or needs_layouts(desired, current)
     made = plan(
         desired,
@@ -213,6 +217,7 @@ def make_plan(
         readers=request.readers() if request.readers and concerns_views(desired, changes) else (),
         take_ownership=take_ownership,
         proven=proven,
+        types=types,
     )
     if current is not None:
         made = with_table_upkeep(released(made, current), desired, current, now_ms=now_ms)

@@ -48,7 +48,7 @@ def remembered(bookkeeping: Mapping[str, str]) -> dict[str, Remembered | None]:
 def audited(bookkeeping: Mapping[str, str], written: frozenset[str] | None) -> tuple[RowCheck, ...]:
     """Return what rows written anew must fulfil; `written` are the columns that got values, None: all of them."""
     return tuple(
-        RowCheck(what=f"constraint {name}", sql=memory.check)
+        RowCheck(fault=f"break constraint {name}", sql=memory.check)
         for name, memory in sorted(remembered(bookkeeping).items())
         if memory is not None and (written is None or not written.isdisjoint(memory.columns))
     )
@@ -63,9 +63,16 @@ def needs_scan(desired: Desired, current: Observed | None) -> bool:
 
 
 def plan_constraints(
-    desired: Desired, current: Observed | None, target: TableSpec, changes: tuple[Change, ...]
+    desired: Desired,
+    current: Observed | None,
+    target: TableSpec,
+    changes: tuple[Change, ...],
+    changing: frozenset[str] = frozenset(),
 ) -> Planned:
-    """Compare the declared constraints with those the table remembers; unstated ones stay as they are."""
+    """Compare the declared constraints with those the table remembers; unstated ones stay as they are.
+
+    `changing` are the columns that are being converted to another type.
+    """
     if desired.constraints is None:
         return Planned()
     bookkeeping = current.bookkeeping if current else {}
@@ -80,7 +87,7 @@ def plan_constraints(
         if isinstance(memory, Finding):
             findings.append(memory)
             continue
-        late = _not_there_yet(memory, current, changes)
+        late = _not_there_yet(memory, current, changes, changing)
         if late:
             message = f"Constraint {constraint.name} waits for {', '.join(late)}: apply again when this plan is done."
             findings.append(finding("LK218", message))
@@ -88,7 +95,7 @@ def plan_constraints(
         key = PREFIX + constraint.name
         made.append(SetProperty(key=key, before=bookkeeping.get(key), after=_ENCODER.encode(memory).decode()))
         if current is not None and current.version.snapshot_id is not None:
-            checks.append(RowCheck(what=f"constraint {constraint.name}", sql=memory.check))
+            checks.append(RowCheck(fault=f"break constraint {constraint.name}", sql=memory.check))
     stated = {constraint.name for constraint in desired.constraints}
     made += [UnsetProperty(key=PREFIX + name, before=bookkeeping[PREFIX + name]) for name in live if name not in stated]
     return Planned(changes=tuple(made), checks=tuple(checks), findings=tuple(findings))
@@ -106,12 +113,14 @@ def _read(desired: Desired, constraint: Constraint, target: TableSpec) -> Rememb
     return Remembered(check=parsed.sql, columns=tuple(sorted(parsed.columns)), text=_hash(constraint.check))
 
 
-def _not_there_yet(memory: Remembered, current: Observed | None, changes: tuple[Change, ...]) -> list[str]:
+def _not_there_yet(
+    memory: Remembered, current: Observed | None, changes: tuple[Change, ...], changing: frozenset[str]
+) -> list[str]:
     """Name the columns that this very plan adds, renames or gives another type: the scan comes before it."""
     if current is None or current.version.snapshot_id is None:
         return []
     live = {field.name for field in current.spec.schema.fields}
-    moving = {c.to for c in changes if isinstance(c, RenameColumn) and len(c.path) == 1}
+    moving = set(changing) | {c.to for c in changes if isinstance(c, RenameColumn) and len(c.path) == 1}
     moving |= {c.path[0] for c in changes if isinstance(c, RenameColumn | AlterColumnType)}
     return [name for name in memory.columns if name not in live or name in moving]
 

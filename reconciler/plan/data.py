@@ -285,6 +285,11 @@ def _is_unchanged(rule: Computed, before: Remembered | None) -> bool:
     return before is not None and before.text == _text_hash(rule)
 
 
+def is_unchanged_rule(rule: Computed, bookkeeping: Mapping[str, str], field_id: int) -> bool:
+    """Say whether a column's values are of this rule."""
+    return _is_unchanged(rule, remembered(bookkeeping, field_id))
+
+
 def _text_hash(rule: Computed) -> str:
     return _digest([rule.expression, rule.where, rule.version])
 

@@ -412,6 +412,44 @@ _DATA = (
         fix="Make the column optional first, restore, fill the values, and make it required again.",
     ),
     _kind(
+        "LK221",
+        "A column is computed from one that changes its type",
+        WARNING,
+        why="Its values were computed from the former type, and may come out otherwise from the new one.",
+        before="# live: amount string\ncolumns:\n"
+        "  - {name: amount, type: 'decimal(18,2)', typeChange: {strategy: ExpandContract}}\n"
+        "  - {name: label, type: string, computed: {expression: \"concat('EUR ', amount)\"}}\n",
+        after="columns:\n  - {name: amount, type: 'decimal(18,2)'}\n"
+        "  - {name: label, type: string, computed: {expression: \"concat('EUR ', amount)\", version: 1}}\n",
+        fix="Raise the computed column's `version` when the type has changed, to compute it again.",
+    ),
+    _kind(
+        "LK222",
+        "The type cannot change by expand and contract",
+        ERROR,
+        why="The converted column takes the place of the former one, and what rests on the former one's field id would "
+        "be left behind: partitions, the sort order, identifier fields. Nor can a value be converted by an expression "
+        "that is refused, or without one between types that have no obvious conversion.",
+        before="columns:\n  - {name: day, type: int, typeChange: {strategy: ExpandContract}}   # live: string\n"
+        "partitioning: [{column: day}]\n",
+        after="columns:\n  - {name: day, type: string}\n"
+        "  - {name: day_number, type: int, computed: {expression: try_cast(day AS int)}}\n"
+        "partitioning: [{column: day}]\n",
+        fix="Do what the message says is in the way first, or add a column of the new type under another name.",
+    ),
+    _kind(
+        "LK223",
+        "A column changes its type by expand and contract",
+        WARNING,
+        why="Every file of the table is written anew with a converted column, which then takes the name. Readers by "
+        "name get the new type from one commit to the next; writers that still write the former type fail. The former "
+        "column stays readable beside it for as long as `keepOldFor` says, then a plan of its own drops it.",
+        before="# live: amount string\ncolumns:\n"
+        "  - {name: amount, type: 'decimal(18,2)', typeChange: {strategy: ExpandContract}}\n",
+        after="columns:\n  - {name: amount, type: string}\n",
+        fix="Tell readers and writers, then approve the plan by its hash.",
+    ),
+    _kind(
         "LK225",
         "The format has no index of this type",
         ERROR,

@@ -15,8 +15,9 @@ from reconciler.plan.row_work import Swap
 
 def concerns_views(desired: Desired, changes: Sequence[Change]) -> bool:
     """Say whether it is worth asking who reads the table: only then is the catalog looked through."""
-    is_converted = any(place.endswith("typeChange") for place in desired.data_features)
-    return bool(desired.computed) or is_converted or any(True for _ in _broken(changes)) or any(_retyped(changes))
+    return (
+        bool(desired.computed or desired.type_changes) or any(True for _ in _broken(changes)) or any(_retyped(changes))
+    )
 
 
 def impact_findings(

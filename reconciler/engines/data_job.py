@@ -8,6 +8,7 @@ from reconciler.engines.backfill_kind import BackfillKind
 from reconciler.engines.compaction_kind import CompactionKind
 from reconciler.engines.data_files import CHUNK_BYTES
 from reconciler.engines.data_progress import Tell
+from reconciler.engines.distinct_counts import CountedColumns
 from reconciler.engines.maintenance import MaintenanceWork
 from reconciler.engines.refresh_kind import RefreshKind
 from reconciler.engines.restore_kind import RestoreKind
@@ -17,6 +18,7 @@ from reconciler.engines.staging import StagingTable
 from reconciler.engines.swap_check import SwapCheck
 from reconciler.engines.validation import ScanStaged, ValidationScan
 from reconciler.errors import InvalidInput
+from reconciler.plan.index_work import CountDistinct
 from reconciler.plan.operations import Backfill, Operation, Refresh, Rewrite
 from reconciler.plan.row_work import Swap, Validate
 from reconciler.plan.table_work import Maintain, MaintenanceStep, Restore
@@ -60,6 +62,8 @@ class SparkEngine:
         match site.operation.work:
             case Validate() as work:
                 return ValidationScan(site, work)
+            case CountDistinct() as work:
+                return CountedColumns(site, work)
             case Swap() as work:
                 return SwapCheck(site, work)
             case Maintain() as work if work.step is not MaintenanceStep.COMPACT:

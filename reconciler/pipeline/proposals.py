@@ -30,6 +30,7 @@ from reconciler.plan.operations import OperationClass, Plan
 from reconciler.plan.planner import plan, plan_offline
 from reconciler.plan.policy import Decision, Outcome, Policy, approves, judge
 from reconciler.plan.proofs import needs_data_files
+from reconciler.plan.distinct_counts import needs_counts
 from reconciler.plan.rewrites import needs_layouts
 from reconciler.plan.table_upkeep import with_table_upkeep
 from reconciler.plan.type_changes import expand
@@ -204,7 +205,7 @@ def make_plan(
     changes = diff(current.spec if current else None, binding.spec)
     needs_rows = needs_data_files(changes) or needs_files(desired, current) or needs_scan(desired, current)
     needs_rows = needs_rows or bool(types.checks)
-    needs_rows = needs_rows or needs_layouts(desired, current)
+    needs_rows = needs_rows or needs_layouts(desired, current) or needs_counts(desired, current)
     made = plan(
         desired,
         current,

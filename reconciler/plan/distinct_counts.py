@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from reconciler.diff.changes import Change
 from reconciler.model.indexes import NDV
 from reconciler.model.table import DataFile, Desired, Observed, TableFormat, TableSpec
@@ -22,28 +24,41 @@ def wants_counts(desired: Desired) -> bool:
     return desired.format is TableFormat.ICEBERG and any(index.type == NDV for index in desired.indexes)
 
 
+def needs_counts(desired: Desired, current: Observed | None) -> bool:
+    """Say whether planning needs the live data files for the cost of counting."""
+    if not wants_counts(desired) or current is None or current.version.snapshot_id is None:
+        return False
+    return not _counted(current, _work(desired, current.spec))
+
+
 def plan_counts(
     desired: Desired,
     current: Observed | None,
     target: TableSpec,
     changes: Sequence[Change],
     files: tuple[DataFile, ...] | None,
+    planned: Planned,
 ) -> Planned:
-    """Plan what is to be counted; all declared columns are counted in one scan."""
+    """Add to what is planned what is to be counted; all declared columns are counted in one scan."""
     if not wants_counts(desired) or current is None or current.version.snapshot_id is None:
-        return Planned()
+        return planned
     work = _work(desired, with_real_ids(current, target, changes))
-    counted = [snapshot for snapshot, ids in current.counted.items() if ids.issuperset(work.field_ids)]
-    if work.partitions:
-        counted = [snapshot for snapshot in counted if snapshot in current.counted_partitions]
-    head = current.version.snapshot_id
+    counted, head = _counted(current, work), current.version.snapshot_id
     if not work.columns or head in counted:
-        return Planned()
+        return planned
     names = ", ".join(work.columns)
     if not counted:
-        return Planned(operations=(_operation(current, work, f"count distinct values of {names}", files, ""),))
+        first = _operation(current, work, f"count distinct values of {names}", files, "")
+        return msgspec.structs.replace(planned, operations=(*planned.operations, first))
     since = f"distinct values of {names}: counted for a former snapshot"
-    return Planned(upkeep=(_operation(current, work, since, files, str(head)),))
+    again = _operation(current, work, since, files, str(head))
+    return msgspec.structs.replace(planned, upkeep=(*planned.upkeep, again))
+
+
+def _counted(current: Observed, work: CountDistinct) -> frozenset[int]:
+    """Return the snapshots for which all of it was counted."""
+    found = frozenset(snapshot for snapshot, ids in current.counted.items() if ids.issuperset(work.field_ids))
+    return found & current.counted_partitions if work.partitions else found
 
 
 def _work(desired: Desired, target: TableSpec) -> CountDistinct:

@@ -26,6 +26,7 @@ from reconciler.plan.operations import Finding, Note, Operation, OperationClass,
 from reconciler.plan.impacts import impact_findings
 from reconciler.plan.lineage import Lineage
 from reconciler.plan.built import rewrites_layout
+from reconciler.plan.distinct_counts import plan_counts
 from reconciler.plan.rewrites import plan_rewrites
 from reconciler.plan.summaries import commit_summary
 from reconciler.plan.swaps import Swaps, plan_swaps
@@ -78,6 +79,7 @@ def plan(
     refresh = plan_view(desired, current, view)
     data = plan_computed(desired, current, binding.spec, changes, files)
     data = plan_rewrites(desired, current, binding.spec, changes, files, data)
+    data = plan_counts(desired, current, binding.spec, changes, files, data)
     operations = (*operations, *data.operations, *refresh.operations, *swaps.operations)
     found += (*data.findings, *refresh.findings, *impact_findings(desired, changes, operations, readers))
     wanted = desired_hash(desired) if operations else ""

@@ -39,16 +39,25 @@ class SparkEngine:
     """`Engine` over one catalog of a classic Spark session."""
 
     def __init__(
-        self, session: SparkSession, catalog: str, *, chunk_bytes: int = CHUNK_BYTES, table: MakeTable = StagingTable
+        self,
+        session: SparkSession,
+        catalog: str,
+        *,
+        chunk_bytes: int = CHUNK_BYTES,
+        table: MakeTable = StagingTable,
+        splices: bool = True,
     ) -> None:
-        """Work in a session of our own: its settings decide what an expression means."""
+        """Work in a session of our own: its settings decide what an expression means.
+
+        Without `splices` every file that a backfill fills is rewritten.
+        """
         self._session = session.newSession()
         for key, value in session.conf.getAll.items():
             if key.startswith("spark.sql.catalog."):
                 self._session.conf.set(key, value)
         for key, value in SETTINGS.items():
             self._session.conf.set(key, value)
-        self._catalog, self._chunk_bytes, self._table = catalog, chunk_bytes, table
+        self._catalog, self._chunk_bytes, self._table, self._splices = catalog, chunk_bytes, table, splices
 
     def execute(self, operation: Operation, ref: StagingRef, tell: Tell) -> StagedWork | ScanStaged | MaintenanceWork:
         """Write what is left of an operation on its branch, and audit it; a scan only looks."""
@@ -76,7 +85,7 @@ class SparkEngine:
     def _kind(self, operation: Operation) -> Kind:
         match operation.work:
             case Backfill() as backfill:
-                return BackfillKind(backfill, self._chunk_bytes)
+                return BackfillKind(backfill, self._chunk_bytes, splices=self._splices)
             case Rewrite() as rewrite:
                 return RewriteKind(rewrite, operation, self._chunk_bytes)
             case Refresh() as refresh:

@@ -710,6 +710,16 @@ _HYGIENE = (
         after="columns:\n  - {name: file_name, type: string}\n",
         fix="Give the column another name.",
     ),
+    _kind(
+        "LK607",
+        "A tag's time is over",
+        INFO,
+        why="`retain` says how long a tag or branch is kept, counted from its snapshot. It has expired, by our "
+        "maintenance or by any other, and would expire again.",
+        before="tags: [{name: q3-close, snapshot: {asOf: '2020-10-01T00:00:00Z'}, retain: 365d}]\n",
+        after="tags: []\n",
+        fix="Remove it from the manifest. While its snapshot is still there, a longer `retain` keeps it.",
+    ),
 )
 
 KINDS: tuple[FindingKind, ...] = (*_DESTRUCTIVE, *_DATA, *_CONSUMERS, *_READERS, *_COST, *_HYGIENE)

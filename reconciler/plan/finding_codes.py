@@ -278,13 +278,13 @@ _DATA = (
     ),
     _kind(
         "LK208",
-        "This part needs a data job",
+        "The catalog's runtime does not run data jobs here",
         ERROR,
-        why="The manifest declares something that reads or writes rows. This version does not run such a job yet, "
-        "and half of a declared table would be neither what the file says nor what it was.",
-        before="constraints: [{name: positive, check: 'amount >= 0'}]\n",
-        after="constraints: []\n",
-        fix="Leave that part out until such data jobs are there.",
+        why="The plan reads or writes rows, and the LakeCatalog names a runtime that this command cannot start. Half "
+        "of a declared table would be neither what the file says nor what it was, so nothing is done.",
+        before="# the LakeCatalog says runtime: {type: job}\nconstraints: [{name: positive, check: amount >= 0}]\n",
+        after="# the LakeCatalog says runtime: {type: local}\nconstraints: [{name: positive, check: amount >= 0}]\n",
+        fix="Set the runtime to one that runs from here, or let the operator apply the plan.",
     ),
     _kind(
         "LK209",

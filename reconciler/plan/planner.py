@@ -31,7 +31,7 @@ from reconciler.plan.rewrites import plan_rewrites
 from reconciler.plan.summaries import commit_summary
 from reconciler.plan.swaps import Swaps, plan_swaps
 from reconciler.plan.type_changes import TypeChanges, expand
-from reconciler.plan.unsettled import data_feature_findings, problem_finding
+from reconciler.plan.unsettled import problem_finding
 from reconciler.plan.upkeep import upkeep_operations
 from reconciler.plan.validation import NOTHING_SCANNED, Proven, plan_scan
 from reconciler.plan.views import ViewInputs, plan_view
@@ -64,8 +64,6 @@ def plan(
     adoption = _adoption(desired, current, changes, take_ownership=take_ownership)
     changes = (*adoption, *changes)
     found = [problem_finding(desired, problem) for problem in binding.problems]
-    if desired.data_features:
-        found += data_feature_findings(desired)
     base = current.version if current else None
     files = proven.told(files) if files is not None and proven.files else files
     context = Context(current, binding.spec, files, rewrites=rewrites_layout(desired))

@@ -73,7 +73,7 @@ def plan(
     guards = verdict.guards_snapshot or scan.guards_snapshot
     verdict = msgspec.structs.replace(verdict, notes=scan.notes, findings=scan.findings, guards_snapshot=guards)
     operations = (*scan.operations, *_operations(verdict, base, guards_snapshot=guards)) if changes else ()
-    found += (*verdict.findings, *constraints.findings, *swaps.findings)
+    found += (*swaps.instead_of(verdict.findings), *constraints.findings, *swaps.findings)
     refresh = plan_view(desired, current, view)
     data = plan_computed(desired, current, binding.spec, changes, files)
     data = plan_rewrites(desired, current, binding.spec, changes, files, data)

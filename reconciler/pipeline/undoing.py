@@ -16,13 +16,13 @@ from reconciler.model.types import paths_by_id
 from reconciler.pipeline.proposals import Approval, Proposal, Request, judged
 from reconciler.plan.approvals import released, undo_tag
 from reconciler.plan.data import COMPUTED_PREFIX
-from reconciler.plan.findings import finding
 from reconciler.plan.hashing import past_hash, plan_hash
-from reconciler.plan.operations import Finding, OperationKind, Plan
+from reconciler.plan.operations import OperationKind, Plan
 from reconciler.plan.planner import plan_drop, plan_undo
 from reconciler.plan.policy import approves
 from reconciler.plan.proofs import needs_data_files
 from reconciler.plan.restore import records_since, restore_operation, snapshot_named, with_parts
+from reconciler.plan.runtimes import within_runtime
 from reconciler.render.report import short_hash
 
 
@@ -162,20 +162,14 @@ def _with_rows(made: Plan, request: Request, current: Observed, target: int, spe
     operation, refusals = found
     operations = (*made.operations, *with_parts(operation))
     wanted = past_hash(spec, current.version.snapshot_id)
-    return msgspec.structs.replace(
+    made = msgspec.structs.replace(
         made,
         operations=operations,
-        findings=(*made.findings, *refusals, *_runtime_refusal(request)),
+        findings=(*made.findings, *refusals),
         desired_hash=wanted,
         hash=plan_hash(wanted, current.version, {}, operations),
     )
-
-
-def _runtime_refusal(request: Request) -> tuple[Finding, ...]:
-    if request.runtime == "local":
-        return ()
-    message = f"Restoring rows needs a data job, and the runtime {request.runtime} of catalog {request.catalog_name}"
-    return (finding("LK208", f"{message} does not run yet.", hint="Set its runtime to local."),)
+    return within_runtime(made, request.runtime)
 
 
 def _files(request: Request, current: Observed, snapshot_id: int | None) -> tuple[DataFile, ...]:

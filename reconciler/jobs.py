@@ -19,10 +19,11 @@ from reconciler.plan.data import branch_of, data_operations, done_key, fill_oper
 from reconciler.plan.events import Event, Published, Validated
 from reconciler.plan.index_work import CountDistinct
 from reconciler.plan.operations import Backfill, Operation, OperationKind, Plan, Refresh, Rewrite
+from reconciler.plan.rewrites import summary_when_done
 from reconciler.plan.row_work import Swap, Validate
+from reconciler.plan.table_work import Restore
 from reconciler.plan.type_changes import expand
 from reconciler.plan.validation import scans
-from reconciler.plan.rewrites import summary_when_done
 from reconciler.ports import Engine, StagingRef
 
 FILL_ROUNDS = 3
@@ -192,6 +193,8 @@ def summary_of(operation: Operation) -> str:
             return summary_when_done(rewrite)
         case CountDistinct(columns=names):
             return f"counted distinct values of {', '.join(names)}"
+        case Restore(target=target):
+            return f"restored the rows of snapshot {target}"
         case _:
             return operation.summary
 

@@ -15,7 +15,7 @@ from reconciler.model.table import DataFile, Observed, TableSpec
 from reconciler.model.types import paths_by_id
 from reconciler.pipeline.proposals import Approval, Proposal, Request, judged
 from reconciler.plan.approvals import released, undo_tag
-from reconciler.plan.data import COMPUTED_PREFIX
+from reconciler.plan.data import COMPUTED_PREFIX, DONE_PREFIX
 from reconciler.plan.hashing import past_hash, plan_hash
 from reconciler.plan.operations import OperationKind, Plan
 from reconciler.plan.planner import plan_drop, plan_undo
@@ -65,7 +65,9 @@ def propose_undo(
 
 
 def _chosen(history: Sequence[HistoryRecord], wanted: str | None, current: Observed) -> str:
-    plans = [record.plan for record in history if record.plan]
+    """Pick the plan to undo; one that brings rows back and did not finish is gone on with, not undone."""
+    unfinished = _unfinished(current)
+    plans = [record.plan for record in history if record.plan and record.plan != unfinished]
     if not plans:
         raise RefNotFound(f"LakeTable has not changed {current.spec.ident}; there is nothing to undo.")
     if wanted is None:
@@ -77,6 +79,12 @@ def _chosen(history: Sequence[HistoryRecord], wanted: str | None, current: Obser
             hint="'laketable history' lists those it remembers.",
         )
     return found
+
+
+def _unfinished(current: Observed) -> str:
+    before = bookkeeping.approved(current.bookkeeping)
+    done = current.bookkeeping.get(f"{DONE_PREFIX}{OperationKind.RESTORE.value}")
+    return before.plan if before is not None and before.needs and done not in before.operations else ""
 
 
 # ---------------------------------------------------------------- metadata
@@ -166,6 +174,7 @@ def _with_rows(made: Plan, request: Request, current: Observed, target: int, spe
         made,
         operations=operations,
         findings=(*made.findings, *refusals),
+        guards_snapshot=True,
         desired_hash=wanted,
         hash=plan_hash(wanted, current.version, {}, operations),
     )

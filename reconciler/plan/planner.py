@@ -17,19 +17,20 @@ from reconciler.errors import OwnershipConflict
 from reconciler.model import bookkeeping
 from reconciler.model.table import DataFile, Desired, Observed, Statistics, TableSpec, TableVersion
 from reconciler.model.types import paths_by_id
+from reconciler.plan.built import rewrites_layout
 from reconciler.plan.constraints import plan_constraints
 from reconciler.plan.data import plan_computed
 from reconciler.plan.dialect import Context, Dialect
+from reconciler.plan.distinct_counts import plan_counts
 from reconciler.plan.findings import suppress
 from reconciler.plan.hashing import compared_properties, desired_hash, operation_id, past_hash, plan_hash
-from reconciler.plan.operations import Finding, Note, Operation, OperationClass, OperationKind, Plan, Severity
 from reconciler.plan.impacts import impact_findings
 from reconciler.plan.lineage import Lineage
-from reconciler.plan.built import rewrites_layout
-from reconciler.plan.distinct_counts import plan_counts
+from reconciler.plan.operations import Finding, Note, Operation, OperationClass, OperationKind, Plan, Severity
 from reconciler.plan.rewrites import plan_rewrites
 from reconciler.plan.summaries import commit_summary
 from reconciler.plan.swaps import Swaps, plan_swaps
+from reconciler.plan.tracking import moved_by_others
 from reconciler.plan.type_changes import TypeChanges, expand
 from reconciler.plan.unsettled import problem_finding
 from reconciler.plan.upkeep import upkeep_operations
@@ -64,6 +65,8 @@ def plan(
     adoption = _adoption(desired, current, changes, take_ownership=take_ownership)
     changes = (*adoption, *changes)
     found = [problem_finding(desired, problem) for problem in binding.problems]
+    if current is not None and desired.refs:
+        found += moved_by_others(desired, current)
     base = current.version if current else None
     files = proven.told(files) if files is not None and proven.files else files
     context = Context(current, binding.spec, files, rewrites=rewrites_layout(desired))

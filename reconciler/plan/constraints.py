@@ -14,8 +14,9 @@ import msgspec
 from reconciler.diff.changes import AlterColumnType, Change, RenameColumn, SetProperty, UnsetProperty
 from reconciler.model.table import BOOKKEEPING_PREFIX, Constraint, Desired, Observed, TableSpec
 from reconciler.plan.findings import finding
-from reconciler.plan.operations import Finding
-from reconciler.plan.row_work import RowCheck
+from reconciler.plan.hashing import data_operation_id
+from reconciler.plan.operations import Cost, Finding, Operation, OperationClass, OperationKind
+from reconciler.plan.row_work import RowCheck, Validate
 
 PREFIX = f"{BOOKKEEPING_PREFIX}constraint."
 
@@ -51,6 +52,23 @@ def audited(bookkeeping: Mapping[str, str], written: frozenset[str] | None) -> t
         RowCheck(fault=f"break constraint {name}", sql=memory.check)
         for name, memory in sorted(remembered(bookkeeping).items())
         if memory is not None and (written is None or not written.isdisjoint(memory.columns))
+    )
+
+
+def recheck(current: Observed) -> Operation | None:
+    """Return the scan that holds the rows there are, whoever wrote them, to what the table remembers; None: nothing."""
+    checks = audited(current.bookkeeping, None)
+    if not checks or current.version.snapshot_id is None:
+        return None
+    statistics = current.statistics
+    sqls = [check.sql for check in checks]
+    return Operation(
+        id=data_operation_id(current.version.uuid, OperationKind.VALIDATE, sqls, "recheck"),
+        kind=OperationKind.VALIDATE,
+        summary=f"scan all files: {', '.join(f'no rows that {check.fault}' for check in checks)}",
+        operation_class=OperationClass.AUDIT,
+        cost=Cost(files_read=statistics.files or 0, bytes_read=statistics.bytes or 0),
+        work=Validate(checks=checks),
     )
 
 

@@ -39,7 +39,7 @@ WEEK = TypeChange().keep_old_ms
 def manifest(to: str = "decimal(18,2)", *, required: bool = False, **more: object) -> Desired:
     rule = more.pop("rule", TypeChange())
     columns = (wanted("id", "long"), wanted("amount", to, required=required), wanted("note"))
-    return msgspec.structs.replace(desired(*columns), type_changes={"amount": rule}, **more)  # type: ignore[arg-type]
+    return msgspec.structs.replace(desired(*columns), type_changes={"amount": rule}, **more)
 
 
 def live(table: TableSpec = LIVE, *, rows: bool = True) -> Observed:
@@ -66,7 +66,7 @@ def committed(wish: Desired, current: Observed, target: TableSpec, *, now_ms: in
     """What the pipeline's commit of a target leaves: the schema, and the memory that rides along."""
     meant = expand(wish, current, now_ms=now_ms).desired
     memory: dict[str, str | None] = dict(memory_after(meant, current, target))
-    memory |= type_memory_after(wish, current, target, computed_key=COMPUTED_PREFIX, is_undo=False, now_ms=now_ms)
+    memory |= type_memory_after(wish, current, target, is_undo=False, now_ms=now_ms)
     kept = {k: v for k, v in {**current.bookkeeping, **memory}.items() if v is not None}
     ours = write(managed_after(meant, target, read(current.bookkeeping), now_ms=now_ms))
     last = max(current.version.last_field_id, *(f.id for f in target.schema.fields))

@@ -7,7 +7,7 @@ times, and what others ingest meanwhile changes neither an operation's id nor a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -22,11 +22,11 @@ from reconciler.plan.built import (
     TableLayout,
     aspects_of,
     built_key,
+    is_whole,
     lacks,
     layout_of,
     print_built,
     read_built,
-    trusted,
 )
 from reconciler.plan.data import Planned, branch_of, published_properties, upkeep_commit, with_real_ids
 from reconciler.plan.findings import finding
@@ -77,19 +77,14 @@ def rewrite_memory_after(
     return after
 
 
-def rewritten_properties(rewrite: Rewrite, *, base: int, through: int, own: int) -> dict[str, str]:
-    """Return the memory that rides in the commit which publishes a rewrite; see `Built` for the numbers."""
+def rewritten_properties(rewrite: Rewrite, built: Mapping[str, Built]) -> dict[str, str]:
+    """Return the memory that rides in the commit which publishes a rewrite; `built` says which files have an aspect."""
     properties = published_properties(rewrite.backfill) if rewrite.backfill else {}
     for aspect in rewrite.aspects:
-        built = Built(
-            definition=aspect.definition,
-            revision=aspect.revision,
-            round=aspect.round,
-            base=base,
-            through=through,
-            own=own,
+        known = msgspec.structs.replace(
+            built[aspect.name], definition=aspect.definition, revision=aspect.revision, round=aspect.round
         )
-        properties[built_key(aspect.name)] = print_built(built)
+        properties[built_key(aspect.name)] = print_built(known)
     return properties
 
 
@@ -101,8 +96,8 @@ def needs_layouts(desired: Desired, current: Observed | None) -> bool:
     if current is None or current.version.snapshot_id is None:
         return False
     head = current.version.snapshot_id
-    memories = (read_built(current.bookkeeping, a.name) for a in aspects_of(desired, current.spec))
-    return any(built is None or built.base != head or built.own for built in memories)
+    aspects = aspects_of(desired, current.spec)
+    return any(not is_whole(aspect, read_built(current.bookkeeping, aspect.name), head) for aspect in aspects)
 
 
 def plan_rewrites(
@@ -149,7 +144,6 @@ class _View:
         version = current.version
         order = version.sort_order_id if target.sort_order else 0
         self.layout = _NO_LAYOUT if moves else TableLayout(spec_id=version.spec_id, sort_order_id=order)
-        self._log = [snapshot_id for _, snapshot_id in current.snapshot_log]
 
     def built(self, aspect: Aspect) -> Built | None:
         """Return what the table remembers of an aspect."""
@@ -157,7 +151,9 @@ class _View:
 
     def lacking(self, aspect: Aspect) -> list[DataFile]:
         """List the files that an aspect is to be given."""
-        built = trusted(self.built(aspect), self._log)
+        built, is_layout = self.built(aspect), aspect.kind is AspectKind.LAYOUT
+        if not is_layout and is_whole(aspect, built, self.current.version.snapshot_id):
+            return []
         return [file for file in self.files if lacks(aspect, layout_of(file), self.layout, built)]
 
     def pending(self, desired: Desired) -> tuple[Aspect, ...]:
@@ -182,9 +178,9 @@ class _View:
         return msgspec.structs.replace(aspect, revision=before.revision + 1 if before else 1)
 
     def behind(self, desired: Desired) -> tuple[Aspect, ...]:
-        """Return what files that others brought do not have yet."""
-        found = (self._next(aspect) for aspect in aspects_of(desired, self.target))
-        return tuple(aspect for aspect in found if aspect.round and self.lacking(aspect))
+        """Return what is wanted when files that others brought lack some of it: new files have to keep the rest."""
+        found = tuple(self._next(aspect) for aspect in aspects_of(desired, self.target))
+        return found if any(aspect.round and self.lacking(aspect) for aspect in found) else ()
 
 
 def _with_rewrite(view: _View, pending: tuple[Aspect, ...], planned: Planned, *, cleans: bool) -> Planned:
@@ -272,6 +268,8 @@ def _lag(view: _View, rewrite: Rewrite) -> str:
     texts = []
     for aspect in rewrite.aspects:
         missing, total = len(view.lacking(aspect)), len(view.files)
+        if not missing:
+            continue
         done = f"{total - missing:,} of {plural(total, 'file')}"
         if aspect.kind is AspectKind.LAYOUT:
             texts.append(f"{done} in the table's layout")

@@ -31,7 +31,7 @@ from reconciler.model.table import (
     TableVersion,
 )
 from reconciler.model.types import Field, StructType
-from reconciler.plan.built import Built, built_key, print_built, read_built, trusted
+from reconciler.plan.built import MAX_RANGES, Built, built_key, print_built, ranges_of, read_built
 from reconciler.plan.data import branch_of, data_operations
 from reconciler.plan.operations import AspectKind, Fidelity, Operation, OperationKind, Plan, Rewrite
 from reconciler.plan.planner import plan
@@ -122,8 +122,9 @@ def work_of(operation: Operation) -> Rewrite:
     return operation.work
 
 
-def published(operation: Operation, *, through: int = 5, own: int = 0, base: int = HEAD) -> dict[str, str]:
-    return rewritten_properties(work_of(operation), base=base, through=through, own=own)
+def published(operation: Operation, *own: tuple[int, int], whole: int = HEAD) -> dict[str, str]:
+    built = {aspect.name: Built(whole=whole, own=own) for aspect in work_of(operation).aspects}
+    return rewritten_properties(work_of(operation), built)
 
 
 # ---------------------------------------------------------------- layout
@@ -320,7 +321,8 @@ def test_a_bloom_index_is_a_property_and_inexact() -> None:
 def test_files_that_came_after_an_index_was_built_are_counted() -> None:
     desired = wanted(indexes=(BLOOM,))
     operation = rewrite_of(planned(desired, observed()))
-    current = observed(memory=published(operation, through=5, own=8), properties=desired.properties, log=(HEAD, 8, 9))
+    memory = published(operation, (4, 5), (8, 8))
+    current = observed(memory=memory, properties=desired.properties, log=(HEAD, 8, 9))
     files = (file("a", sequence=5), file("own", sequence=8), file("theirs", sequence=7), file("later", sequence=9))
     made = planned(desired, current, files)
     assert made.is_empty
@@ -328,27 +330,26 @@ def test_files_that_came_after_an_index_was_built_are_counted() -> None:
     assert lag.summary == "index by_note: indexed 2 of 4 files, later ones are looked into"
 
 
-def test_after_main_went_back_nothing_is_known_to_be_indexed() -> None:
+def test_after_main_went_back_older_files_count_as_without() -> None:
     desired = wanted(indexes=(CURVE,))
-    memory = published(rewrite_of(planned(desired, observed())))
+    memory = published(rewrite_of(planned(desired, observed())), (5, 6))
     back = observed(memory=memory, log=(6, HEAD, 6))
     (lag,) = (o for o in planned(desired, back, (file("a", sequence=3),)).upkeep if o.work is not None)
     assert lag.summary == "index both: indexed 0 of 1 file"
 
 
 @pytest.mark.parametrize(
-    ("log", "holds"),
+    ("numbers", "ranges"),
     [
-        pytest.param((5, 7, 8), True, id="moved-on"),
-        pytest.param((8, 9), True, id="expired"),
-        pytest.param((5, 7, 5), False, id="back-before"),
-        pytest.param((7, 8, 9, 8), False, id="back-to-between"),
-        pytest.param((5, 7, 8, 7), False, id="back-to-it"),
+        pytest.param({3, 1, 2, 7}, ((1, 3), (7, 7)), id="runs"),
+        pytest.param({0}, (), id="format-1"),
+        pytest.param(set(range(2, 2 * MAX_RANGES + 4, 2)), MAX_RANGES, id="too-many"),
     ],
 )
-def test_memory_is_trusted_while_main_only_moves_on(log: tuple[int, ...], holds: bool) -> None:
-    built = Built(definition="x", base=7)
-    assert (trusted(built, log) is built) is holds
+def test_sequence_numbers_are_kept_as_ranges(numbers: set[int], ranges: object) -> None:
+    found = ranges_of(numbers)
+    assert (len(found) if isinstance(ranges, int) else found) == ranges
+    assert not numbers or not found or found[-1][1] == max(numbers)
 
 
 def test_a_backfill_hands_indexes_on_that_no_manifest_tells() -> None:

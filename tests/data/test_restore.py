@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -37,7 +39,7 @@ def restore(table: Lake, to: str) -> Operation:
     return next(o for o in made.operations if o.kind is OperationKind.RESTORE)
 
 
-def changed(shop: Shop, lake: str = "embedded", version: int = 2) -> tuple[Lake, list[tuple[object, ...]], int]:
+def changed(shop: Shop, lake: str = "embedded", version: int = 2) -> tuple[Lake, list[tuple[Any, ...]], int]:
     """Make a table, note its rows and snapshot, and let others delete, update and append."""
     table = shop.fresh(lake, version=version, files=2)
     rows, target = table.rows(*ROWS), table.ancestry()[0]

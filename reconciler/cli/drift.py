@@ -12,8 +12,8 @@ from reconciler.cli.console import say, wants_color, width
 from reconciler.cli.plan import exit_code
 from reconciler.cli.project import load_tables
 from reconciler.cli.workspace import Workspace, complain, worst
-from reconciler.errors import ExitCode, RowsRefused
-from reconciler.pipeline import Proposal
+from reconciler.errors import ExitCode, LakeError, RowsRefused
+from reconciler.pipeline import Proposal, failure
 from reconciler.plan.constraints import recheck
 from reconciler.plan.data import unfilled_rows
 from reconciler.plan.events import Failed, Refused, Validated
@@ -65,8 +65,15 @@ def _broken(proposals: Sequence[Proposal], workspace: Workspace) -> list[ExitCod
     """Scan what others may have written since the constraints were validated; say what is found."""
     codes = []
     for p in proposals:
-        operation = recheck(p.current) if p.current is not None and p.plan is not None and p.plan.is_empty else None
-        if operation is None or p.request is None or p.plan is None:
+        if p.current is None or p.request is None or p.plan is None or not p.plan.is_empty:
+            continue
+        try:
+            operation = recheck(p.current)
+        except LakeError as error:
+            say(render_event(failure(p.table, error, p.source), color=wants_color()))
+            codes.append(ExitCode.ERROR)
+            continue
+        if operation is None:
             continue
         for event in workspace.data_runtime(p.request).run(msgspec.structs.replace(p.plan, operations=(operation,))):
             if isinstance(event, Validated | Failed | Refused):

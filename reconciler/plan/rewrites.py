@@ -77,6 +77,11 @@ def rewrite_memory_after(
     return after
 
 
+def built_at_first(desired: Desired, spec: TableSpec) -> dict[str, str]:
+    """Return the memory of a table that was made as its manifest says."""
+    return {key: value for key, value in rewrite_memory_after(desired, None, spec, ()).items() if value is not None}
+
+
 def rewritten_properties(rewrite: Rewrite, built: Mapping[str, Built]) -> dict[str, str]:
     """Return the memory that rides in the commit which publishes a rewrite; `built` says which files have an aspect."""
     properties = published_properties(rewrite.backfill) if rewrite.backfill else {}
@@ -91,12 +96,12 @@ def rewritten_properties(rewrite: Rewrite, built: Mapping[str, Built]) -> dict[s
 # ---------------------------------------------------------------- plan
 
 
-def needs_layouts(desired: Desired, current: Observed | None) -> bool:
+def needs_layouts(desired: Desired, current: Observed | None, target: TableSpec) -> bool:
     """Say whether planning needs the live data files: only when main moved since all of them were as they should be."""
     if current is None or current.version.snapshot_id is None:
         return False
     head = current.version.snapshot_id
-    aspects = aspects_of(desired, current.spec)
+    aspects = aspects_of(desired, target)
     return any(not is_whole(aspect, read_built(current.bookkeeping, aspect.name), head) for aspect in aspects)
 
 
@@ -118,7 +123,7 @@ def plan_rewrites(
         planned = msgspec.structs.replace(planned, upkeep=(*planned.upkeep, forget))
     if current.version.snapshot_id is None:
         return planned
-    view = _View(current, with_real_ids(current, target, changes), files or (), changes)
+    view = _View(current, with_real_ids(current, target, changes), files, changes)
     is_filling = any(isinstance(o.work, Backfill) and not o.work.is_fill for o in planned.operations)
     pending = view.pending(desired) or (view.kept(desired) if is_filling else ())
     if pending:
@@ -134,10 +139,11 @@ class _View:
     """A table's files against what they shall have, once the metadata changes are made."""
 
     def __init__(
-        self, current: Observed, target: TableSpec, files: Sequence[DataFile], changes: Sequence[Change]
+        self, current: Observed, target: TableSpec, files: Sequence[DataFile] | None, changes: Sequence[Change]
     ) -> None:
         self.current, self.target = current, target
-        self.files = [file for file in files if file.rows]
+        self.files = [file for file in files or () if file.rows]
+        self.is_unread = files is None
         self.repartitions = any(isinstance(change, SetPartitioning) for change in changes)
         self.sorts = any(isinstance(change, SetSortOrder) for change in changes) and bool(target.sort_order)
         moves = any(isinstance(change, SetPartitioning | SetSortOrder) for change in changes)
@@ -162,7 +168,8 @@ class _View:
         New files have to keep what the old ones had, and what others brought without it is brought up on the way.
         """
         found = [self._next(aspect) for aspect in aspects_of(desired, self.target)]
-        is_due = any(a.round == 0 and (self.built(a) is not None or self.lacking(a)) for a in found)
+        new = [aspect for aspect in found if not aspect.round]
+        is_due = any(self.is_unread or self.built(aspect) is not None or self.lacking(aspect) for aspect in new)
         return tuple(found) if is_due else ()
 
     def kept(self, desired: Desired) -> tuple[Aspect, ...]:

@@ -34,7 +34,7 @@ from reconciler.model.types import Field, StructType
 from reconciler.plan.built import MAX_RANGES, Built, built_key, print_built, ranges_of, read_built
 from reconciler.plan.data import branch_of, data_operations
 from reconciler.plan.operations import AspectKind, Fidelity, Operation, OperationKind, Plan, Rewrite
-from reconciler.plan.planner import plan
+from reconciler.plan.planner import plan, plan_offline
 from reconciler.plan.rewrites import needs_layouts, rewrite_memory_after, rewritten_properties
 
 IDENT = TableIdent(("sales",), "orders")
@@ -225,10 +225,22 @@ def test_what_others_brought_since_is_upkeep_and_neither_drift_nor_in_the_hash()
 def test_manifests_are_read_only_when_main_moved() -> None:
     desired = wanted(partitioning=BUCKETS, rewrite_existing=True)
     memory = published(rewrite_of(planned(desired, observed())))
-    assert not needs_layouts(desired, observed(partitioning=LIVE_BUCKETS, memory=memory))
-    assert needs_layouts(desired, observed(partitioning=LIVE_BUCKETS, memory=memory, log=(HEAD, 8)))
-    assert needs_layouts(desired, observed(partitioning=LIVE_BUCKETS))
-    assert not needs_layouts(wanted(partitioning=BUCKETS), observed(partitioning=LIVE_BUCKETS, log=(HEAD, 8)))
+    there = observed(partitioning=LIVE_BUCKETS, memory=memory)
+    assert not needs_layouts(desired, there, there.spec)
+    assert needs_layouts(desired, there, observed().spec)
+    assert needs_layouts(desired, observed(partitioning=LIVE_BUCKETS, memory=memory, log=(HEAD, 8)), there.spec)
+    assert needs_layouts(desired, observed(partitioning=LIVE_BUCKETS), there.spec)
+    plain = wanted(partitioning=BUCKETS)
+    assert not needs_layouts(plain, observed(partitioning=LIVE_BUCKETS, log=(HEAD, 8)), there.spec)
+
+
+def test_offline_only_a_change_of_the_manifest_rewrites() -> None:
+    dialect = dialect_for(wanted().format)
+    before = wanted(partitioning=BUCKETS, rewrite_existing=True, indexes=(BLOOM,))
+    assert data_operations(plan_offline(before, before, dialect=dialect, now_ms=0)) == ()
+    after = msgspec.structs.replace(before, sort_order=BY_X)
+    (operation,) = data_operations(plan_offline(before, after, dialect=dialect, now_ms=0))
+    assert operation.kind is OperationKind.REWRITE
 
 
 def test_an_empty_table_remembers_with_its_metadata() -> None:

@@ -160,7 +160,7 @@ def _exchange(fields: Sequence[Field], column: SwappedColumn) -> list[Field]:
         doc=former.doc,
         write_default=column.default if column.states_default else twin.write_default,
     )
-    old = msgspec.structs.replace(former, name=_free_name(former, fields), required=False)
+    old = msgspec.structs.replace(former, name=_free_name(former, fields), required=False, write_default=None)
     places = {former.id: new, twin.id: old}
     return [places.get(field.id, field) for field in fields]
 

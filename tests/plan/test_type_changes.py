@@ -220,6 +220,20 @@ def test_a_required_column_is_optional_while_it_is_kept() -> None:
     assert required == {"id": False, "amount": True, "note": False, f"amount{OLD}": False}
 
 
+def test_a_default_is_of_the_converted_column_only() -> None:
+    former = msgspec.structs.replace(field(2, "amount", "string"), write_default="0")
+    table = spec(field(1, "id", "long"), former, field(3, "note"), format_version=3)
+    wish = manifest("int", defaults_stated=frozenset({("amount",)}))
+    columns = tuple(
+        msgspec.structs.replace(f, write_default=7, initial_default=7) if f.name == "amount" else f
+        for f in wish.columns.fields
+    )
+    states = through(msgspec.structs.replace(wish, columns=struct(*columns)), live(table))
+    assert states[1].spec.schema.fields[-1].initial_default is None, "rows without a value must stay to be seen"
+    defaults = {f.name: f.write_default for f in states[-1].spec.schema.fields}
+    assert defaults == {"id": None, "amount": 7, "note": None, f"amount{OLD}": None}
+
+
 # ---------------------------------------------------------------- refusals
 
 

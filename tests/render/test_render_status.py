@@ -94,7 +94,7 @@ def test_the_status_says_what_lags_behind_and_nothing_of_metadata() -> None:
         work=Rewrite(aspects=()),
     )
     report = Report.of(plan(upkeep=(lag, msgspec.structs.replace(lag, work=None))), decision("allow"))
-    assert list(upkeep_lines([report])) == ["sales/orders: index by_note: indexed 90 of 120 files"]
+    assert list(upkeep_lines([report])) == ["sales.orders: index by_note: indexed 90 of 120 files"]
 
 
 def test_a_failed_check_is_red() -> None:

@@ -111,6 +111,20 @@ def test_partitions_are_not_mixed_and_few_files_are_left_alone(shop: Shop) -> No
     assert sorted(row[0] for row in table.rows("id")) == [0, 1, 2, 5, 10, 15]
 
 
+@pytest.mark.parametrize("point", [(1, "after"), (2, "before"), (2, "after"), (3, "before"), (3, "after")], ids=str)
+def test_a_crash_at_any_write_of_a_compaction_ends_the_same(shop: Shop, point: tuple[int, str]) -> None:
+    table = shop.fresh(files=3)
+    before = table.rows("id", "x", "note")
+    wanted = operation(table, MaintenanceStep.COMPACT)
+    with pytest.raises(Killed):
+        table.run(wanted, table.engine(Writes(point), chunk_bytes=1 << 30))
+    run(table, MaintenanceStep.COMPACT)
+    assert table.rows("id", "x", "note") == before
+    assert data_files(table) == 1
+    assert table.branches() == []
+    assert sum(s["summary"].get("laketable.operation") == wanted.id for s in table.snapshots()) == 1
+
+
 # ---------------------------------------------------------------- snapshots
 
 

@@ -53,7 +53,7 @@ def _execute(plan_file: str, catalogs: tuple[str, ...], told: _Told) -> int:
     beside = [name for item in planned for name in (item.source, *item.shared) if os.path.exists(name)]
     around = load_beside([*catalogs, *beside])
     tables = load_texts(texts)
-    workspace = Workspace(Project(tables, around.catalogs, around.policies))
+    workspace = Workspace(Project(tables, around.catalogs, around.policies), is_job=True)
     proposals = iter(workspace.propose(tables))
     for item in planned:
         proposal = next(proposals) if item.manifest else _of_table(workspace, item.plan)

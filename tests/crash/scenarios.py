@@ -267,7 +267,7 @@ RESTORE = Scenario(
     columns=VALIDATION.columns,
     chunks=1,
     command=lambda world: ("laketable", *world.notes["command"].split()),
-    is_over="holds the rows",
+    is_over="already",
 )
 
 
@@ -297,7 +297,7 @@ COMPACTION = _maintained(
     chunks=1,
 )
 EXPIRY = _maintained("expiry", "expireSnapshots: {olderThan: 1s, keep: 1}", ("orders: remove-snapshots + done",))
-MANIFESTS = _maintained("manifests", "rewriteManifests: {}", ("orders: rows on main", "orders: done"))
+MANIFESTS = _maintained("manifests", "rewriteManifests: {}", ("orders: rows on main + done",))
 ORPHANS = _maintained("orphan files", "removeOrphanFiles: {olderThan: 3d}", ("orders: done",))
 
 

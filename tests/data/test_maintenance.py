@@ -199,18 +199,21 @@ def test_a_crash_at_the_commit_of_an_expiry_loses_no_file_that_is_needed(shop: S
 # ---------------------------------------------------------------- manifests
 
 
-def test_manifests_are_written_together_and_a_stamp_is_not_repeated(shop: Shop) -> None:
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_manifests_are_written_together_in_one_commit(shop: Shop, when: str) -> None:
     table = shop.fresh(files=4)
-    rows = table.rows("id", "x")
+    rows, heads = table.rows("id", "x"), table.ancestry()
     wanted = operation(table, MaintenanceStep.REWRITE_MANIFESTS)
-    with pytest.raises(Killed):  # Iceberg has committed, we have not recorded it
-        table.run(wanted, table.engine(Writes((1, "before"))))
-    assert manifests(table) == 1
-    snapshots = len(table.snapshots())
+    with pytest.raises(Killed):
+        table.run(wanted, table.engine(Writes((1, when))))
     run(table, MaintenanceStep.REWRITE_MANIFESTS)
-    assert len(table.snapshots()) == snapshots
+    assert manifests(table) == 1
+    assert table.ancestry()[1:] == heads
     assert table.rows("id", "x") == rows
-    assert records(table)[-1].kind == "rewrite-manifests"
+    (record,) = records(table)
+    assert (record.kind, record.files) == ("rewrite-manifests", 4)
+    run(table, MaintenanceStep.REWRITE_MANIFESTS, tick=2_000)
+    assert table.ancestry()[1:] == heads, "one manifest is not written again"
 
 
 def manifests(table: Lake) -> int:

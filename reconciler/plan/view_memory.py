@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 import msgspec
 
-from reconciler.model.table import BOOKKEEPING_PREFIX, Desired, Observed, TableIdent
+from reconciler.model.table import BOOKKEEPING_PREFIX, Desired, Observed, TableIdent, View
 from reconciler.plan.data import DONE_PREFIX
 from reconciler.plan.operations import Edge, OperationKind, Refresh, SourceRead
 
@@ -102,6 +103,23 @@ def stale_since(current: Observed, sources: Mapping[TableIdent, Observed | None]
     """Return when the first source moved on from its watermark (milliseconds since the epoch); None: none did."""
     times = [_moved_at(source, sources.get(source.table)) for source in moved_sources(current, sources)]
     return min(times, default=None)
+
+
+def freshness(view: View, current: Observed, sources: Mapping[TableIdent, Observed | None], *, now_ms: int) -> str:
+    """Say in a few words how old a view's rows are, and whether that is older than its manifest wants."""
+    if remembered_view(current.bookkeeping) is None:
+        return "no rows yet"
+    since = stale_since(current, sources)
+    if since is None:
+        return "fresh"
+    limit = view.max_staleness_ms
+    late = ", longer than maxStaleness allows" if limit is not None and now_ms - since > limit else ""
+    return f"stale since {moment(since)}{late}"
+
+
+def moment(time_ms: int) -> str:
+    """Print a time in UTC, to the second."""
+    return datetime.fromtimestamp(time_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def _moved_at(source: SourceRead, seen: Observed | None) -> int:

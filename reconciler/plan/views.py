@@ -31,8 +31,10 @@ from reconciler.plan.view_memory import (
     digest,
     is_aggregation,
     is_rewritten_by_others,
+    moment,
     moved_sources,
     remembered_view,
+    stale_since,
     text_hash,
 )
 
@@ -86,7 +88,10 @@ def plan_view(desired: Desired, current: Observed | None, inputs: ViewInputs | N
         seen = {state.table: state.observed for state in inputs.sources}
         if not moved_sources(current, seen) and not is_rewritten_by_others(current):
             return Planned()
-        return Planned(upkeep=(_refresh(desired, current, inputs, inputs.query, memory),))
+        refresh = _refresh(desired, current, inputs, inputs.query, memory)
+        since = stale_since(current, seen)
+        stale = f" (stale since {moment(since)})" if since else ""
+        return Planned(upkeep=(msgspec.structs.replace(refresh, summary=f"{refresh.summary}{stale}"),))
     return Planned(operations=_with_parts(_refresh(desired, current, inputs, inputs.query, memory)))
 
 

@@ -16,7 +16,7 @@ from reconciler.pipeline import Approval, Proposal, Request, propose_all
 from reconciler.pipeline.views import in_order
 from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan, Refresh
 from reconciler.plan.planner import plan_offline
-from reconciler.plan.view_memory import VIEW, remembered_view, stale_since, view_properties
+from reconciler.plan.view_memory import VIEW, freshness, remembered_view, stale_since, view_properties
 from reconciler.plan.view_query import read_offline
 
 ORDERS, DAILY, BEST = (TableIdent(("sales",), name) for name in ("orders", "daily", "best"))
@@ -173,8 +173,13 @@ def test_moved_sources_are_upkeep_and_neither_drift_nor_in_the_hash(lake: Lake) 
     assert operation.summary.startswith("refresh incrementally: merge 1 new file of sales.orders")
     assert operation.cost.files_read == 2  # the new file, and the view's own
     current = lake.catalog.get_table_spec(DAILY)
-    moved_at = stale_since(current, {ORDERS: lake.catalog.get_table_spec(ORDERS)})
-    assert moved_at == lake.catalog.get_table_spec(ORDERS).snapshot_log[-1][0]
+    sources = {ORDERS: lake.catalog.get_table_spec(ORDERS)}
+    moved_at = stale_since(current, sources)
+    assert moved_at == sources[ORDERS].snapshot_log[-1][0]
+    limited = View(query=SUMS, max_staleness_ms=60_000)
+    assert freshness(limited, current, sources, now_ms=moved_at + 60_000).startswith("stale since 1970-01-01")
+    assert freshness(limited, current, sources, now_ms=moved_at + 60_001).endswith("longer than maxStaleness allows")
+    assert operation.summary.endswith("Z)")
 
 
 def test_a_changed_query_is_a_rebuild_that_waits_for_approval(lake: Lake) -> None:

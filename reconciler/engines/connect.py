@@ -41,6 +41,7 @@ def connect_session(url: str) -> SparkSession:
         from pyspark.sql.connect.session import SparkSession
     except ImportError as error:
         raise EnvironmentProblem("PySpark's parts for Spark Connect are not installed.", hint=INSTALL_HINT) from error
+    session = None
     try:
         session = SparkSession.Builder().remote(url).create()
         # Its own patience is ten minutes: right for a server that restarts during a job, not for one that is not there.
@@ -50,6 +51,8 @@ def connect_session(url: str) -> SparkSession:
             version = session.version
         session.client.set_retry_policies(patience)
     except Exception as error:
+        if session is not None:
+            session.client.set_retry_policies([DefaultPolicy(max_retries=0)])  # it says goodbye when the process ends
         raise CatalogUnavailable(
             f"Spark Connect does not answer ({type(error).__name__}).", hint="Check the address and the server."
         ) from error

@@ -27,6 +27,7 @@ from reconciler.plan.built import (
     layout_of,
     print_built,
     read_built,
+    wants_rewrites,
 )
 from reconciler.plan.data import Planned, branch_of, published_properties, upkeep_commit, with_real_ids
 from reconciler.plan.findings import finding
@@ -121,7 +122,7 @@ def plan_rewrites(
     if not changes and rewrite_memory_after(desired, current, target, ()):
         forget = upkeep_commit("remember what existing files have", current, ())
         planned = msgspec.structs.replace(planned, upkeep=(*planned.upkeep, forget))
-    if current.version.snapshot_id is None:
+    if current.version.snapshot_id is None or not wants_rewrites(desired):
         return planned
     view = _View(current, with_real_ids(current, target, changes), files, changes)
     is_filling = any(isinstance(o.work, Backfill) and not o.work.is_fill for o in planned.operations)

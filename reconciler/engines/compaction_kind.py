@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,9 +10,8 @@ import msgspec
 from reconciler.engines.backfill_files import filled, staged_frame
 from reconciler.engines.data_files import Task, chunked, iterate, live_tasks
 from reconciler.engines.data_state import TableFacts
-from reconciler.engines.layout_files import lay_out
 from reconciler.engines.staged import Site, SnapshotKind
-from reconciler.plan.maintenance import is_small
+from reconciler.plan.maintenance import files_made, is_small, is_worthwhile
 from reconciler.plan.operations import Backfill
 from reconciler.plan.table_work import Maintain
 
@@ -35,30 +33,27 @@ class CompactionKind:
         return False
 
     def tasks(self, site: Site, table: Any, base: int) -> list[Task]:
-        """List the small files where enough of them wait in one partition."""
+        """List the small files where writing them together makes fewer."""
         small = live_tasks(table, base, lambda file: is_small(file.fileSizeInBytes(), self._work))
-        waiting = Counter(_place(task) for task in small)
-        return [task for task in small if waiting[_place(task)] >= self._work.min_files]
+        groups = (group for group in _by_place(small) if is_worthwhile([task.size for task in group], self._work))
+        return [task for group in groups for task in group]
 
     def chunks(self, tasks: Sequence[Task]) -> list[list[Task]]:
         """Group by partition, bounded in bytes; a file alone has nothing to be written together with."""
-        places: dict[Place, list[Task]] = {}
-        for task in tasks:
-            places.setdefault(_place(task), []).append(task)
-        chunks = (chunk for place in places.values() for chunk in chunked(_unsorted(place), self._chunk_bytes))
+        chunks = (chunk for group in _by_place(tasks) for chunk in chunked(_unsorted(group), self._chunk_bytes))
         return [chunk for chunk in chunks if len(chunk) > 1]
 
     def make(self, site: Site, table: Any, chunk: Sequence[Task], base: int) -> list[Any]:
         """Write a chunk's rows together: sorted when the table is, and otherwise in the order they have."""
-        if table.sortOrder().isSorted() and chunk[0].spec_id == table.spec().specId():
-            return lay_out(site, table, chunk, _AS_IT_IS, ())
         writes = site.session._jvm.org.apache.iceberg.spark.FileRewriteCoordinator.get()
-        count = max(1, -(-sum(task.size for task in chunk) // self._work.target_bytes))
+        count = files_made([task.size for task in chunk], self._work)
+        sorts = table.sortOrder().isSorted() and chunk[0].spec_id == table.spec().specId()
         with staged_frame(site.session, table, chunk) as (frame, group):
             writer = filled(frame, _AS_IT_IS).coalesce(count).write.format("iceberg")
             try:
                 (
-                    writer.option("use-table-distribution-and-ordering", "false")
+                    writer.option("use-table-distribution-and-ordering", str(sorts).lower())
+                    .option("distribution-mode", "none")  # which leaves the order, within each of the files
                     .option("target-file-size-bytes", self._work.target_bytes)
                     .option("output-spec-id", chunk[0].spec_id)
                     .mode("append")
@@ -80,8 +75,12 @@ class CompactionKind:
         return {}
 
 
-def _place(task: Task) -> Place:
-    return task.spec_id, str(task.java.file().partition())
+def _by_place(tasks: Sequence[Task]) -> list[list[Task]]:
+    """Group by partition spec and partition: only those may share a file."""
+    places: dict[Place, list[Task]] = {}
+    for task in tasks:
+        places.setdefault((task.spec_id, str(task.java.file().partition())), []).append(task)
+    return list(places.values())
 
 
 def _unsorted(tasks: Sequence[Task]) -> list[Task]:

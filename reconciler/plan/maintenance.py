@@ -6,7 +6,6 @@ often it is planned, and a step that was never done is due.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -63,18 +62,31 @@ def orphan_age_ms(declared_ms: int, current: Observed) -> int:
 
 
 def compactable(files: Sequence[DataFile], work: Maintain) -> tuple[DataFile, ...]:
-    """List the files to write together: small ones, where enough wait in one partition.
+    """List the files to write together: small ones, where that makes fewer of them in one partition.
 
     Files of different partition specs or values cannot share a file.
     """
-    small = [file for file in files if is_small(file.size_bytes, work)]
-    waiting = Counter((file.spec_id, file.partition) for file in small)
-    return tuple(file for file in small if waiting[file.spec_id, file.partition] >= work.min_files)
+    waiting: dict[tuple[int, str], list[DataFile]] = {}
+    for file in files:
+        if is_small(file.size_bytes, work):
+            waiting.setdefault((file.spec_id, file.partition), []).append(file)
+    groups = (group for group in waiting.values() if is_worthwhile([file.size_bytes for file in group], work))
+    return tuple(file for group in groups for file in group)
 
 
 def is_small(size_bytes: int, work: Maintain) -> bool:
     """Say whether a file is worth writing again: one near the target gains nothing."""
     return size_bytes < work.target_bytes * 3 // 4
+
+
+def is_worthwhile(sizes: Sequence[int], work: Maintain) -> bool:
+    """Say whether small files of one partition are enough, and would become fewer: else every run did it again."""
+    return len(sizes) >= work.min_files and files_made(sizes, work) < len(sizes)
+
+
+def files_made(sizes: Sequence[int], work: Maintain) -> int:
+    """Say how many files these become."""
+    return max(1, -(-sum(sizes) // work.target_bytes))
 
 
 def _schedules(wanted: Maintenance) -> Iterator[tuple[MaintenanceStep, str]]:

@@ -101,6 +101,21 @@ def test_small_files_are_written_together_once(shop: Shop, lake: str, version: i
     assert table.versions() == versions
 
 
+def test_a_sorted_table_is_compacted_in_its_order(shop: Shop) -> None:
+    table = shop.fresh(files=0)
+    shop.spark.sql(f"ALTER TABLE {table.name} WRITE ORDERED BY note DESC")
+    for ids in ([1, 5], [2, 4], [3, 0]):
+        table.append(ids)
+    run(table, MaintenanceStep.COMPACT)
+    assert data_files(table) == 1
+    (file,) = table.catalog.get_data_files(table.ident, table.ancestry()[0])
+    assert file.sort_order_id == table.observe().version.sort_order_id
+    import pyarrow.parquet as pq
+
+    notes = pq.read_table(urlparse(file.path).path)["note"].to_pylist()
+    assert notes == sorted(notes, reverse=True)
+
+
 def test_partitions_are_not_mixed_and_few_files_are_left_alone(shop: Shop) -> None:
     table = shop.fresh(files=0, extra="PARTITIONED BY (x)")
     for ids in ([0, 1], [5, 10], [15, 2]):

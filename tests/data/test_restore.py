@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from pyspark.sql import SparkSession
 
+from reconciler.engines import local_runtime
 from reconciler.engines.restore_kind import RestoreKind
 from reconciler.engines.staged import staging_ref
 from reconciler.errors import ApprovalRequired, CommitConflict, InvalidTable, RefNotFound
@@ -20,6 +22,8 @@ from reconciler.plan.data import remembered
 from reconciler.plan.events import Event
 from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan
 from reconciler.plan.policy import Outcome
+from tests.cli.lab import Lab
+from tests.crash.world import InProcess
 from tests.data.kit import NOW_MS, Killed, Lake, Shop, Writes
 
 ROWS = ("id", "x", "note")
@@ -234,3 +238,33 @@ def test_an_unknown_plan_is_not_undone(shop: Shop) -> None:
     published(table, Computed(expression="x * 2"), FIRST)
     with pytest.raises(RefNotFound, match="remembers no plan"):
         undo(table, "c" * 64)
+
+
+PLAIN = ("name: id, type: long", "name: x, type: int")
+
+
+def computing(expression: str) -> tuple[str, ...]:
+    return (*PLAIN, f"name: total, type: long, computed: {{expression: '{expression}'}}")
+
+
+def test_the_program_undoes_a_plan_by_its_hash(lab: Lab, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_runtime, "LocalRuntime", InProcess)
+    lab.apply(PLAIN)
+    lab.append([{"id": 1, "x": 1}, {"id": 2, "x": 2}])
+    path = lab.apply(computing("x * 2"))
+    doubled = sorted(row["total"] for row in lab.rows())
+    lab.apply(computing("x * 3"))
+    assert sorted(row["total"] for row in lab.rows()) == [3, 6] != doubled
+    plan = lab.ok("history", "sales.orders", "-o", "json").json()[-1]["plan"]
+    refused = lab.run("undo", plan, "--auto-approve")
+    assert refused.code == 3
+    assert f"laketable undo {plan} --approve sha256:" in refused.out
+    approved = refused.out.rsplit("--approve ", 1)[1].split()[0]
+    result = lab.ok("undo", plan, "--approve", approved)
+    assert "restored the rows of snapshot" in result.out
+    assert sorted(row["total"] for row in lab.rows()) == doubled == [2, 4]
+    lab.manifest(computing("x * 2"))
+    assert lab.run("plan", "-f", path, "--detailed-exitcode").code == 0
+    shown = lab.ok("history", "sales.orders").out
+    assert "restore" in shown
+    assert "kept" in shown

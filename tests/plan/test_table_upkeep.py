@@ -168,6 +168,16 @@ def test_files_are_compacted_where_enough_small_ones_wait_in_one_partition() -> 
     assert compact.summary == "compact 2 files into files of 1000 B"
 
 
+def test_files_that_would_not_become_fewer_are_left_alone() -> None:
+    """Or each night would write the same two files of 600 bytes again."""
+    work = Maintain(step=MaintenanceStep.COMPACT, tick_ms=0, target_bytes=1000, min_files=2)
+    halves = [DataFile(path=name, size_bytes=600, rows=1) for name in "ab"]
+    assert compactable(halves, work) == ()
+    assert len(compactable([*halves, DataFile(path="c", size_bytes=600, rows=1)], work)) == 3
+    several = msgspec.structs.replace(work, min_files=4)
+    assert compactable([DataFile(path=name, size_bytes=1, rows=1) for name in "abc"], several) == ()
+
+
 @pytest.mark.parametrize(
     ("declared", "longest", "age"),
     [(DAY_MS, 0, 3 * DAY_MS), (5 * DAY_MS, 0, 5 * DAY_MS), (5 * DAY_MS, 4 * DAY_MS, 8 * DAY_MS)],

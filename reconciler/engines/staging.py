@@ -21,8 +21,9 @@ from reconciler.ports import CommitOutcome
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ATTEMPTS = 30
-"""An ingest that commits all the time wins some races; each lost one costs a read and no rewrite."""
+ATTEMPTS = 100
+"""An ingest that commits all the time wins many races, most of them on a busy machine; each lost one costs a read and
+a manifest, and no rewrite."""
 
 _KEPT_SNAPSHOTS = 1_000_000
 _MISSING = "ValidationException"

@@ -149,7 +149,7 @@ def _run(
     job = _job(session, table, tasks, added)
     if lot.needs_row_ids:
         job = job._replace(columns=(*added, ROW_ID), modes={**job.modes, ROW_ID.id: "full"})
-    with staged_frame(session, table, tasks) as (frame, _):
+    with staged_frame(session, table, [_whole(session, table, task) for task in tasks]) as (frame, _):
         values = frame.select(
             *(first_value_of(frame, column).alias(column.name) for column in lot.columns),
             *_proof(frame),
@@ -162,6 +162,24 @@ def _run(
                 raise told from error
             return {}  # executors without LakeTable's Python, say: rewriting needs none, or fails with the real reason
     return {row[0]: msgspec.msgpack.decode(bytes(row[1]), type=Answer) for row in rows}
+
+
+def _whole(session: SparkSession, table: Any, task: Task) -> Task:
+    """Return the task as one that Spark reads at once: of a file with several row groups it would make several.
+
+    It splits at the offsets that the manifest names, so the file read is one that begins at the first of them.
+    """
+    file = task.java.file()
+    offsets = file.splitOffsets()
+    if offsets is None or len(offsets) < 2:
+        return task
+    iceberg, gateway = session._jvm.org.apache.iceberg, session.sparkContext._gateway
+    spec = table.specs().get(task.spec_id)
+    single = iceberg.DataFiles.builder(spec).copy(file).withSplitOffsets(offsets.subList(0, 1)).build()
+    everything = iceberg.expressions.ResidualEvaluator.unpartitioned(iceberg.expressions.Expressions.alwaysTrue())
+    deletes = gateway.new_array(iceberg.DeleteFile, 0)  # a file that has some is not spliced
+    schema, spec_json = iceberg.SchemaParser.toJson(table.schema()), iceberg.PartitionSpecParser.toJson(spec)
+    return msgspec.structs.replace(task, java=iceberg.BaseFileScanTask(single, deletes, schema, spec_json, everything))
 
 
 def _proof(frame: DataFrame) -> list[Column]:

@@ -10,6 +10,7 @@ import pytest
 
 from reconciler.engines.bloom_filters import Opened, has_filters
 from reconciler.engines.data_files import iterate
+from reconciler.engines.staged import staging_ref
 from reconciler.engines.staging import StagingTable
 from reconciler.engines.zorder import z_value
 from reconciler.errors import CommitConflict
@@ -352,12 +353,18 @@ def test_the_curve_interleaves_bits_and_nulls_come_first(shop: Shop) -> None:
         assert z == model, (a, b)
 
 
+def count(table: Lake, operation: Operation) -> None:
+    """Count, which stages nothing on a branch."""
+    ref = staging_ref(table.ident, table.observe().version.uuid, operation)
+    table.engine().execute(operation, ref, lambda event: None).commit()
+
+
 def test_distinct_values_are_counted_once_per_snapshot(shop: Shop) -> None:
     table = shop.fresh(extra="PARTITIONED BY (bucket(2, id))")
     desired = wants(table, indexes=(DesiredIndex(name="values", type="ndv", columns=(("x",), ("note",))),))
     desired = msgspec.structs.replace(desired, partitioning=BUCKETS)
     (operation,) = table.plan(desired).operations
-    table.run(operation)
+    count(table, operation)
     assert lag(table, desired) == []
     head = table.ancestry()[0]
     (file,) = (f for f in table._json()["statistics"] if f["snapshot-id"] == head)
@@ -365,11 +372,11 @@ def test_distinct_values_are_counted_once_per_snapshot(shop: Shop) -> None:
     assert counts == {2: 5, 3: 12}
     assert [f["snapshot-id"] for f in table._json()["partition-statistics"]] == [head]
     versions = table.versions()
-    table.run(operation)  # a second runner, or the next one after a lost answer
+    count(table, operation)  # a second runner, or the next one after a lost answer
     assert table.versions() == versions
     table.append(range(12, 14))
     (behind,) = lag(table, desired)
-    table.run(behind)
+    count(table, behind)
     assert lag(table, desired) == []
 
 
@@ -381,6 +388,6 @@ def test_cut_off_between_its_two_files_a_count_goes_on(shop: Shop) -> None:
     desired = msgspec.structs.replace(desired, partitioning=BUCKETS)
     (operation,) = table.plan(desired).operations
     versions = table.versions()
-    table.run(operation)
+    count(table, operation)
     assert table.versions() == versions + 1
     assert table.plan(desired).is_empty

@@ -18,6 +18,8 @@ from tests.crash.scenarios import BACKFILL, BRANCH, Row
 from tests.crash.world import World
 
 FIRST = 1000  # the ids of what is ingested start here
+MOST = 60
+"""On a machine so busy that each commit of the job takes longer than 200 ms, the ingest would win every race."""
 NEW_COLUMN = "  - {name: total, type: long, computed: {expression: 'x * 2 + id'}}"
 
 
@@ -36,7 +38,7 @@ class Ingest:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Append a row every 200 ms."""
+        """Append a row every 200 ms, as long as it takes and `MOST` at most."""
         thread = threading.Thread(target=self._append_all)
         thread.start()
         try:
@@ -46,7 +48,7 @@ class Ingest:
             thread.join()
 
     def _append_all(self) -> None:
-        while not self._stop.wait(0.2):
+        while len(self.ids) < MOST and not self._stop.wait(0.2):
             number = FIRST + len(self.ids)
             phase = self.phase
             try:
@@ -90,10 +92,8 @@ def test_ingest_all_the_time_loses_nothing_and_voids_no_approval(inside: Tell) -
         ingest.phase = "apply"
         world.proxy.start()
         applied = world.ok("apply", "-f", ".")  # nothing but what was committed approves it
-        ingest.phase = "after"
-        threading.Event().wait(0.5)
     assert not ingest.failures
-    assert {"plan", "apply", "after"} <= set(ingest.phases)
+    assert {"plan", "apply"} <= set(ingest.phases)
     assert "published total" in applied.out
     written = world.proxy.written
     assert f"orders: {BRANCH}" in written

@@ -112,6 +112,7 @@ class StagedWork:
         self._site, self._kind = site, kind
         self._table, self._operation, self._ref, self._tell = site.table, site.operation, site.ref, site.tell
         self._recorder = Recorder(site.operation, site.ref)
+        self._chunk_files: dict[tuple[int, str], list[Any]] = {}
         self._schema_id: int | None = None
         self._replayed = True
         self.main_moved = False
@@ -266,13 +267,18 @@ class StagedWork:
         return change
 
     def _of_chunks(self, table: Any, found: Position, side: str) -> list[Any]:
-        """Collect the files that this operation's snapshots removed or added, as Iceberg's objects."""
-        io = table.io()
-        return [
-            file.copy()
-            for snapshot_id in found.chunks
-            for file in iterate(getattr(table.snapshot(snapshot_id), side)(io))
-        ]
+        """Collect the files that this operation's snapshots removed or added, as Iceberg's objects.
+
+        A snapshot never changes, so each is read once: an ingest that commits all the time leaves little time to win.
+        """
+        return [file for snapshot_id in found.chunks for file in self._files_of(table, snapshot_id, side)]
+
+    def _files_of(self, table: Any, snapshot_id: int, side: str) -> list[Any]:
+        key = (snapshot_id, side)
+        if key not in self._chunk_files:
+            files = iterate(getattr(table.snapshot(snapshot_id), side)(table.io()))
+            self._chunk_files[key] = [file.copy() for file in files]
+        return self._chunk_files[key]
 
     # ------------------------------------------------------------ audit
 

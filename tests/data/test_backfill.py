@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from reconciler.errors import InvalidInput
+from reconciler.model.maintenance import STALE_BRANCH_MS
 from reconciler.model.table import Computed
 from reconciler.plan.data import fill_operation
 from reconciler.plan.operations import Backfill, OperationKind
+from reconciler.plan.table_upkeep import with_table_upkeep
 from tests.data.kit import Shop
 
 DOUBLED = Computed(expression="x * 2 + id")
@@ -138,12 +140,19 @@ def test_a_row_the_expression_fails_on_is_told_and_main_has_nothing_of_it(shop: 
     with pytest.raises(InvalidInput, match="fails on a row"):
         table.start(operation)
     assert table.ancestry()[0] == head
-    # mended: the branch of the first try is given up, and swept as upkeep
+    # mended: the branch of the first try is given up, and swept as upkeep once it is stale
     desired = table.wants(total=Computed(expression="try_divide(12, x)"))
     table.run(table.evolve(desired))
     assert table.branches() == [f"lt_{operation.id}"]
-    (sweep,) = (o for o in table.plan(desired).upkeep if o.changes)
-    table.catalog.apply(table.ident, table.observe().version, sweep.changes)
+    seen, made = table.observe(), table.plan(desired)
+    written_ms = max(seen.snapshot_times.values())
+    young, stale = (
+        [o for o in with_table_upkeep(made, desired, seen, now_ms=now_ms).upkeep if o.changes]
+        for now_ms in (written_ms + STALE_BRANCH_MS // 2, written_ms + 2 * STALE_BRANCH_MS)
+    )
+    assert young == []
+    (sweep,) = stale
+    table.catalog.apply(table.ident, seen.version, sweep.changes)
     assert table.branches() == []
 
 

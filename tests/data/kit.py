@@ -16,13 +16,14 @@ from reconciler.dialects import dialect_for
 from reconciler.diff.bind import bind
 from reconciler.diff.diff import diff
 from reconciler.engines.data_job import SparkEngine
-from reconciler.engines.staged import StagedWork, staging_ref
+from reconciler.engines.staged import staging_ref
 from reconciler.engines.staging import StagingTable
 from reconciler.model.table import Computed, Desired, Observed, TableIdent
 from reconciler.model.types import Field, StructType
 from reconciler.plan.events import Event
 from reconciler.plan.operations import Operation, OperationKind, Plan
 from reconciler.plan.planner import plan
+from reconciler.ports import Staged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -163,15 +164,13 @@ class Lake:
 
     def start(
         self, operation: Operation, engine: SparkEngine | None = None, events: list[Event] | None = None
-    ) -> StagedWork:
+    ) -> Staged:
         """Stage an operation."""
         ref = staging_ref(self.ident, self.observe().version.uuid, operation)
         told = [] if events is None else events
-        staged = (engine or self.engine()).execute(operation, ref, told.append)
-        assert isinstance(staged, StagedWork)
-        return staged
+        return (engine or self.engine()).execute(operation, ref, told.append)
 
-    def run(self, operation: Operation, engine: SparkEngine | None = None) -> StagedWork:
+    def run(self, operation: Operation, engine: SparkEngine | None = None) -> Staged:
         """Stage and publish."""
         staged = self.start(operation, engine)
         staged.commit()

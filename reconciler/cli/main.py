@@ -35,6 +35,7 @@ COMMANDS = {
     "undo": ("reconciler.cli.undo", "Plan and apply the way back to the spec before the last commit."),
     "backfill": ("reconciler.cli.backfill", "Fill rows that others wrote without their computed values."),
     "execute": ("reconciler.cli.execute", "Run the data operations of a plan file: the entry point of data jobs."),
+    "operator": ("reconciler.operator.command", "Run the Kubernetes operator."),
     "catalogs": ("reconciler.cli.catalogs", "List the catalogs a manifest may name, and whether they answer."),
     "completion": ("reconciler.cli.completion", "Print the completion script for bash, zsh or fish."),
 }

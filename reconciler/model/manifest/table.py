@@ -13,6 +13,7 @@ from reconciler.model.manifest.common import (
     Code,
     Duration,
     FormatName,
+    Label,
     Metadata,
     Model,
     Name,
@@ -280,6 +281,19 @@ class MaterializedView(Model):
         str, Field(description="A Spark SQL query over tables of known catalogs.", min_length=1, max_length=65_536)
     ]
     refresh: Annotated[Refresh | None, Field(description="When and how it is refreshed.")] = None
+
+
+class ColumnsFromConfigMap(Model):
+    """A key of a ConfigMap that holds a YAML list of columns."""
+
+    name: Annotated[Label, Field(description="The ConfigMap, in the resource's own namespace.")]
+    key: Annotated[Name, Field(description="The key in it.")] = "columns.yaml"
+
+
+class SchemaFrom(Model):
+    """Where the columns are written when the manifest would be too large for kubectl apply."""
+
+    config_map: Annotated[ColumnsFromConfigMap, Field(description="A ConfigMap with the columns.")]
 
 
 class LakeTableSpec(Model):

@@ -1,0 +1,174 @@
+"""Data jobs: started once, followed by every reconcile, and stopped when nobody wants them any more.
+
+Runtime `job` is a Kubernetes Job in the LakeCatalog's namespace; `local` and `connect` are a subprocess of the operator
+(`local_jobs`). Whatever becomes of a job, the table tells where its operation stands.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from reconciler.errors import EnvironmentProblem
+from reconciler.operator import local_jobs
+from reconciler.operator.api import ApiExists, ApiNotFound
+from reconciler.operator.case import Case
+from reconciler.operator.context import Context
+from reconciler.operator.gate import Gate
+from reconciler.operator.job_manifest import (
+    OPERATIONS_ANNOTATION,
+    TABLE_UID_LABEL,
+    JobSettings,
+    config_map,
+    job,
+    job_name,
+)
+from reconciler.operator.objects import CONFIG_MAPS, JOBS, PODS, TABLES, Json, int_at, items_at, meta_of, text_at
+from reconciler.operator.reasons import EventReason, Reason, reason_of
+from reconciler.operator.status import Applied, Found, Running
+from reconciler.plan.data import data_operations
+from reconciler.plan.events import Failed, Progress, Refused, decode_event
+from reconciler.plan.operations import Plan
+
+
+class JobState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job is: running, or ended with what it said last."""
+
+    ref: str
+    is_running: bool
+    progress: Progress | None = None
+    failure: Failed | Refused | None = None
+
+
+async def follow(ctx: Context, case: Case, plan: Plan, applied: Applied | None) -> Found:
+    """Start the job of a plan's data operations, or see how it is."""
+    operation = data_operations(plan)[0]
+    ensure = _ensure_job if case.catalog.runtime == "job" else _ensure_local
+    state = await ensure(ctx, case, plan)
+    if state.is_running:
+        running = Running(operation=operation.id, job=state.ref, progress=state.progress)
+        return case.found(Gate(Reason.JOB_RUNNING, operation.summary), running=running, applied=applied)
+    failure = state.failure
+    if failure is None:  # it ended well, and rows came meanwhile: plan again
+        return case.found(Gate(Reason.APPLYING, "The next step is planned."), applied=applied)
+    return case.found(Gate(reason_of(failure.reason), f"{failure.message} {failure.hint}".strip()), applied=applied)
+
+
+async def cancel(ctx: Context, case: Case) -> None:
+    """Stop what runs for a table; the branch stays, and so does what was written on it."""
+    await stop_all(ctx, case.catalog.namespace, case.meta.uid)
+
+
+async def stop_all(ctx: Context, namespace: str, table_uid: str) -> None:
+    """Stop every job of a table."""
+    await local_jobs.stop(table_uid)
+    async for raw in ctx.api.list_all(JOBS, namespace, labels=f"{TABLE_UID_LABEL}={table_uid}"):
+        meta = meta_of(raw)
+        await ctx.api.delete(JOBS, namespace, meta.name, uid=meta.uid)
+
+
+# ---------------------------------------------------------------- Kubernetes Jobs
+
+
+async def _ensure_job(ctx: Context, case: Case, plan: Plan) -> JobState:
+    namespace, wanted = case.catalog.namespace, {operation.id for operation in data_operations(plan)}
+    state: JobState | None = None
+    async for raw in ctx.api.list_all(JOBS, namespace, labels=f"{TABLE_UID_LABEL}={case.meta.uid}"):
+        meta = meta_of(raw)
+        if meta.deletion_timestamp is not None:
+            continue
+        its = set(meta.annotations.get(OPERATIONS_ANNOTATION, "").split(","))
+        found = await _state(ctx, raw)
+        if its & wanted and found.is_running:
+            state = found
+            await _ensure_config_map(ctx, case, plan, raw)
+        else:  # it ended, or does what the spec no longer asks for
+            await ctx.api.delete(JOBS, namespace, meta.name, uid=meta.uid)
+            state = state or (found if its & wanted else None)
+    return state or await _start_job(ctx, case, plan)
+
+
+async def _start_job(ctx: Context, case: Case, plan: Plan) -> JobState:
+    runtime = case.catalog.manifest.spec.runtime
+    if not (runtime and runtime.image) and not ctx.settings.job_image:
+        raise EnvironmentProblem(
+            f"LakeCatalog {case.catalog_key.namespace}/{case.catalog_key.name} names no image for its jobs.",
+            hint="Set spec.runtime.image, or start the operator with --job-image.",
+        )
+    settings = JobSettings(
+        image=ctx.settings.job_image,
+        service_account=ctx.settings.job_service_account,
+        ttl_seconds=ctx.settings.job_ttl_seconds,
+        deadline_seconds=ctx.settings.job_deadline_seconds,
+    )
+    namespace, name = case.catalog.namespace, job_name(case.meta.name, data_operations(plan)[0].id)
+    try:
+        raw = await ctx.api.create(JOBS, namespace, job(name, case.meta, case.catalog.manifest, plan, settings))
+        ctx.tell(TABLES, case.raw, EventReason.JOB_STARTED, f"Started Job {namespace}/{name}.")
+    except ApiExists:
+        raw = await ctx.api.get(JOBS, namespace, name)
+    if meta_of(raw).deletion_timestamp is None:
+        await _ensure_config_map(ctx, case, plan, raw)
+    return JobState(ref=f"{namespace}/{name}", is_running=True)
+
+
+async def _ensure_config_map(ctx: Context, case: Case, plan: Plan, raw: Json) -> None:
+    """Hand the job its plan; a crash between the two writes leaves a pod that waits for this."""
+    meta = meta_of(raw)
+    try:
+        await ctx.api.get(CONFIG_MAPS, meta.namespace, meta.name)
+    except ApiNotFound:
+        body = config_map(meta.name, meta.uid, case.wanted, case.catalog.manifest, plan)
+        try:
+            await ctx.api.create(CONFIG_MAPS, meta.namespace, body)
+        except ApiExists:
+            return
+
+
+async def _state(ctx: Context, raw: Json) -> JobState:
+    meta = meta_of(raw)
+    ref = f"{meta.namespace}/{meta.name}"
+    ended = {
+        text_at(c, "type"): text_at(c, "reason")
+        for c in items_at(raw, "status", "conditions")
+        if text_at(c, "status") == "True"
+    }
+    if "Complete" in ended:
+        return JobState(ref=ref, is_running=False)
+    if "Failed" in ended:
+        return JobState(ref=ref, is_running=False, failure=await _last_words(ctx, raw, ended["Failed"]))
+    return JobState(ref=ref, is_running=True)
+
+
+async def _last_words(ctx: Context, raw: Json, why: str) -> Failed | Refused:
+    """Return what the last pod of a failed Job told before it ended: one event, written by ourselves."""
+    from reconciler.model.table import TableIdent
+
+    meta, words = meta_of(raw), ""
+    async for pod in ctx.api.list_all(PODS, meta.namespace, labels=f"batch.kubernetes.io/job-name={meta.name}"):
+        for status in items_at(pod, "status", "containerStatuses"):
+            words = text_at(status, "state", "terminated", "message") or words
+            code = int_at(status, "state", "terminated", "exitCode")
+            why = f"{why}, exit code {code}" if code else why
+    for line in reversed(words.splitlines()):
+        try:
+            event = decode_event(line)
+        except ValueError:
+            continue
+        if isinstance(event, Failed | Refused):
+            return event
+    return Failed(
+        table=TableIdent(("",), meta.name),
+        reason="JobDied",
+        message=f"Job {meta.namespace}/{meta.name} ended before it was done ({why[:200] or 'for no stated reason'}).",
+        hint="Main shows all of it or nothing; another job goes on where it stopped.",
+    )
+
+
+# ---------------------------------------------------------------- subprocesses
+
+
+async def _ensure_local(ctx: Context, case: Case, plan: Plan) -> JobState:
+    state = await local_jobs.ensure(case, plan, notify=lambda: ctx.enqueue(case.key))
+    return JobState(
+        ref=f"process {state.pid}", is_running=state.is_running, progress=state.progress, failure=state.failure
+    )

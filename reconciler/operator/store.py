@@ -23,7 +23,7 @@ DONE_PHASES = frozenset({"Applied", "Superseded", "Stale", "Failed"})
 
 
 class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One LakeTable: what makes it worth another look, and which table it claims; `catalog` "": the only one there is."""
+    """One LakeTable: what makes it worth another look, and which table it claims; `catalog` "": the only one."""
 
     key: Key
     uid: str

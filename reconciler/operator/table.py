@@ -34,7 +34,7 @@ from reconciler.operator.pool import OpenCatalog, catalog_key
 from reconciler.operator.queue import Again
 from reconciler.operator.reasons import STANDINGS, EventReason, Reason, reason_of
 from reconciler.operator.status import Found, table_status
-from reconciler.operator.store import CANCEL, TAKE_OWNERSHIP
+from reconciler.operator.store import CANCEL, TAKE_OWNERSHIP, PlanEntry
 from reconciler.operator.tenancy import require_access
 from reconciler.pipeline import Approval, Proposal, Request, observe, propose
 from reconciler.plan.policy import Policy
@@ -229,7 +229,7 @@ async def _decide(ctx: Context, case: Case) -> Found:
     return case.found(closed)
 
 
-async def _with_plan_object(ctx: Context, case: Case, released: frozenset[str]) -> tuple[Case, plans.PlanEntry | None]:
+async def _with_plan_object(ctx: Context, case: Case, released: frozenset[str]) -> tuple[Case, PlanEntry | None]:
     """Make the plan object, or find it, and hear whether it was approved; what goes on needs no new one."""
     plan = case.plan
     goes_on = bool(plan.operations) and all(operation.id in released for operation in plan.operations)

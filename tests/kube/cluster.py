@@ -1,7 +1,7 @@
 """A real Kubernetes API for tests: etcd, kube-apiserver and kube-controller-manager on the loopback, in a temp folder.
 
-No scheduler and no kubelet: Jobs make Pods, and `kubelet` plays the node. The processes die with this one, whatever ends
-it, and are stopped in order by `close`.
+No scheduler and no kubelet: Jobs make Pods, and `kubelet` plays the node. The processes die with this one, whatever
+ends it, and are stopped in order by `close`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ _CONTROLLERS = (
     "serviceaccount-controller"
 )
 _DIE_WITH_PARENT = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class KubectlError(AssertionError):
@@ -159,7 +160,7 @@ class Cluster:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=die_with_parent,
+                preexec_fn=die_with_parent,  # noqa: PLW1509  (one system call)
             )
 
     # ------------------------------------------------------------ use
@@ -247,7 +248,7 @@ def free_port() -> int:
 
 def die_with_parent() -> None:
     """Ask the kernel to end a child when we end, however that happens."""
-    ctypes.CDLL(None, use_errno=True).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    _LIBC.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
 
 class Pki:

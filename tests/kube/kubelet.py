@@ -1,7 +1,7 @@
 """A kubelet for tests: runs each pod's first container as a subprocess of this machine and reports its status.
 
-It maps the image's `laketable` to our own interpreter, mounts to folders (an absolute path in the pod becomes one below the
-pod's own folder, in arguments and environment too), and `/dev/termination-log` to the termination message. It proves
+It maps the image's `laketable` to our own interpreter, mounts to folders (an absolute path in the pod becomes one below
+the pod's own folder, in arguments and environment too), and the log of its last words to the message. It proves
 commands, environment, mounts' content and life cycle; not images, users, limits or evictions.
 """
 
@@ -34,7 +34,7 @@ class Kubelet:
         self._cluster = cluster
         self._folder = folder
         self._environment = environment or {}
-        self._running: dict[str, tuple[dict[str, Any], subprocess.Popen[bytes]]] = {}
+        self._running: dict[str, tuple[Json, subprocess.Popen[bytes]]] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="kubelet", daemon=True)
         self.started: list[str] = []
@@ -96,11 +96,18 @@ class Kubelet:
         if command[:1] == ["laketable"]:
             command = [sys.executable, "-c", _PROGRAM, *command[1:]]
         kept = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "PYTHONPATH", "HOME") if name in os.environ}
-        stated = {entry["name"]: translated(entry.get("value", "")) for entry in container.get("env", [])}
-        environment = kept | stated | self._environment
+        values: dict[str, str] = {
+            entry["name"]: translated(entry.get("value", "")) for entry in container.get("env", [])
+        }
+        environment = {**kept, **values, **self._environment}
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
-                command, env=environment, cwd=folder, stdout=log, stderr=log, preexec_fn=die_with_parent
+                command,
+                env=environment,
+                cwd=folder,
+                stdout=log,
+                stderr=log,
+                preexec_fn=die_with_parent,  # noqa: PLW1509  (one system call)
             )
         self._running[uid] = (pod, process)
         self.started.append(pod["metadata"]["name"])
@@ -116,7 +123,7 @@ class Kubelet:
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir(parents=True)
             volumes[volume["name"]] = place
-            kind, name = self._source(volume)
+            kind, name = _source(volume)
             if kind is None:
                 continue
             try:
@@ -135,12 +142,6 @@ class Kubelet:
         }
         (folder / "termination").write_text("")
         return mounts | {"/dev/termination-log": str(folder / "termination")}
-
-    @staticmethod
-    def _source(volume: dict[str, Any]) -> tuple[str | None, str]:
-        if "configMap" in volume:
-            return "configmap", volume["configMap"]["name"]
-        return ("secret", volume["secret"]["secretName"]) if "secret" in volume else (None, "")
 
     def _look_after(self, uid: str, pod: dict[str, Any] | None) -> None:
         known, process = self._running[uid]
@@ -190,3 +191,9 @@ class Kubelet:
             *("-p", json.dumps(patch)),
             check=False,
         )
+
+
+def _source(volume: dict[str, Any]) -> tuple[str | None, str]:
+    if "configMap" in volume:
+        return "configmap", volume["configMap"]["name"]
+    return ("secret", volume["secret"]["secretName"]) if "secret" in volume else (None, "")

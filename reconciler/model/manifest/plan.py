@@ -1,4 +1,4 @@
-"""The `LakeTablePlan` resource: a plan the operator made. People only ever set `approved`; everything else is immutable."""
+"""The `LakeTablePlan` resource: a plan the operator made. People only set `approved`; everything else is immutable."""
 
 from __future__ import annotations
 

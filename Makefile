@@ -6,7 +6,7 @@ ENV := $(VENV)/.ready
 UV = $(BIN)/uv pip
 PYTEST_ARGS ?=
 
-.PHONY: help env demo test test-fast lint format types bench generate lock clean
+.PHONY: help env demo test test-fast test-crash lint format types bench generate lock clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,6 +29,9 @@ test: $(ENV)  ## Run every test
 
 test-fast: $(ENV)  ## Run the tests that need no JVM
 	$(BIN)/python -m pytest -m 'not spark' $(PYTEST_ARGS)
+
+test-crash: $(ENV)  ## Kill every kind of data job before and after each of its writes, and print what became of it
+	$(BIN)/python -m pytest -m crash $(PYTEST_ARGS)
 
 lint: $(ENV)  ## Check style (ruff)
 	$(BIN)/ruff check .

@@ -192,6 +192,12 @@ class Denied(LakeError):
     exit_code = ExitCode.DENIED
 
 
+class RowsRefused(Denied):
+    """Rows are not what the metadata would say of them."""
+
+    reason = "RowsRefused"
+
+
 class ApprovalRequired(Denied):
     """The plan is allowed once somebody approves its hash."""
 

@@ -12,8 +12,10 @@ from reconciler.errors import InvalidInput, LakeError, PlanStale
 from reconciler.model.table import Observed
 from reconciler.pipeline import Proposal, Request, failure
 from reconciler.plan.data import branch_of, data_operations, done_key, fill_operation
-from reconciler.plan.events import Event, Published
-from reconciler.plan.operations import Backfill, Operation, OperationKind
+from reconciler.plan.events import Event, Published, Validated
+from reconciler.plan.operations import Backfill, Operation, OperationKind, Plan, Refresh, Rewrite
+from reconciler.plan.row_work import Validate
+from reconciler.plan.validation import scans
 from reconciler.ports import Engine, StagingRef
 
 FILL_ROUNDS = 3
@@ -38,15 +40,19 @@ def _run(proposal: Proposal, wanted: Operation, engine: Callable[[], Engine], te
         raise proposal.error or InvalidInput("There is no such table.", where=str(proposal.table))
     if made.is_blocked:
         raise InvalidInput("A finding forbids this plan.", where=str(proposal.table), hint="Run 'laketable plan'.")
+    if isinstance(wanted.work, Validate):
+        _scan(proposal, current, made, engine, tell)
+        return
     if any(operation.kind in _METADATA for operation in made.operations):
         raise PlanStale(
             f"{proposal.table} waits for a metadata commit first.", hint="Run 'laketable apply', which does both."
         )
     asked = (o for o in made.upkeep if o.work is not None)
     candidates = [*data_operations(made), *asked, *filter(None, [fill_operation(request.desired, current)])]
-    operation = next((o for o in candidates if o.id == wanted.id), None)
+    operation = next((o for o in candidates if o.id == wanted.id or _is_same_refresh(o, wanted)), None)
     if operation is None:
-        if current.bookkeeping.get(done_key(wanted)) == wanted.id:
+        is_fresh = isinstance(wanted.work, Refresh) and not any(isinstance(o.work, Refresh) for o in candidates)
+        if is_fresh or current.bookkeeping.get(done_key(wanted)) == wanted.id:
             tell(_published(proposal, wanted, replayed=True))
             return
         raise PlanStale(
@@ -62,6 +68,26 @@ def _run(proposal: Proposal, wanted: Operation, engine: Callable[[], Engine], te
         if fill is None:
             return
         has_moved = _carry_out(proposal, request, seen, fill, engine, tell)
+
+
+def _scan(proposal: Proposal, current: Observed, made: Plan, engine: Callable[[], Engine], tell: Tell) -> None:
+    """Scan what the plan of now leaves open: it comes before the metadata commit, and a plan has one scan."""
+    operation = next(iter(scans(made.operations)), None)
+    if operation is None:
+        raise PlanStale("Nothing is left to scan.", where=str(proposal.table), hint="Apply again.")
+    ref = StagingRef(table=proposal.table, uuid=current.version.uuid, branch=branch_of(operation.id))
+    staged = engine().execute(operation, ref, tell)
+    tell(
+        Validated(
+            table=proposal.table,
+            operation=operation.id,
+            summary=operation.summary.partition(": ")[2],
+            snapshot_id=staged.commit().version.snapshot_id,
+            files=staged.files,
+            rows=staged.rows,
+            bytes=staged.bytes,
+        )
+    )
 
 
 def _carry_out(
@@ -91,6 +117,12 @@ def _carry_out(
     return staged.main_moved
 
 
+def _is_same_refresh(operation: Operation, wanted: Operation) -> bool:
+    """Compare queries only: the job reads the sources where they are by now, and they may never stand still."""
+    one, other = operation.work, wanted.work
+    return isinstance(one, Refresh) and isinstance(other, Refresh) and one.query == other.query
+
+
 def _published(proposal: Proposal, operation: Operation, *, replayed: bool) -> Published:
     return Published(table=proposal.table, operation=operation.id, summary=summary_of(operation), replayed=replayed)
 
@@ -101,7 +133,9 @@ def summary_of(operation: Operation) -> str:
         case Backfill(columns=columns, is_fill=is_fill):
             names = ", ".join(column.name for column in columns)
             return f"filled {names} in rows written meanwhile" if is_fill else f"published {names}"
-        case None:
+        case Refresh(delta=delta):
+            return f"refreshed from the changes of {delta}" if delta else "refreshed in full"
+        case _:
             return operation.summary
 
 

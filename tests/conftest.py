@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from tests.cli.lab import Lab
 from tests.goldens import Golden
+from tests.jvm import quick_jvm
 from tests.rest_server import rest_server
 
 if TYPE_CHECKING:
@@ -40,11 +41,25 @@ def golden(request: pytest.FixtureRequest) -> Golden:
     return Golden(update=bool(request.config.getoption("--update-golden")))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test that needs a JVM, so that `-m 'not spark'` is true to its name."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark every test that needs a JVM, so that `-m 'not spark'` is true to its name; leave the long matrix out.
+
+    `make test-crash` names it. A part of it, chosen by hand, is in every run.
+    """
     for item in items:
         if JVM_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.spark)
+    if "crash" not in config.option.markexpr:
+        left_out = [item for item in items if item.get_closest_marker("crash")]
+        items[:] = [item for item in items if not item.get_closest_marker("crash")]
+        config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let every JVM of this run start fast, when there will be any."""
+    if any(item.get_closest_marker("spark") for item in session.items) and not session.config.option.collectonly:
+        os.environ.update(quick_jvm())
 
 
 @pytest.fixture

@@ -89,6 +89,7 @@ def _to_data_file(entry: ManifestEntry, *, has_deletes: bool, has_row_ids: bool)
         size_bytes=file.file_size_in_bytes,
         rows=file.record_count,
         spec_id=file.spec_id,
+        partition=_partition(file.spec_id, file.partition)[1],
         sort_order_id=file.sort_order_id or 0,
         sequence_number=entry.file_sequence_number or 0,
         has_deletes=has_deletes,

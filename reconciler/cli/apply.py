@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from reconciler.cli.project import load_tables
 from reconciler.cli.workspace import Workspace, now_ms, report, worst
 from reconciler.errors import ExitCode, PlanStale
 from reconciler.pipeline import Approval, Execution, Proposal, execute, failure, judged
+from reconciler.pipeline.views import Key, in_order
 from reconciler.plan.events import Event, Failed, Refused, Skipped
 from reconciler.plan.operations import OperationClass
 from reconciler.plan.policy import Outcome, approves
@@ -63,7 +64,7 @@ def command(
     refuse_unmatched(hashes, proposals)
     execution = workspace.execution(engine=engine, include_upkeep=include_upkeep)
     show = TextShow() if output == "text" else JsonShow()
-    return carry_out(proposals, approval, execution, show)
+    return carry_out(proposals, approval, execution, show, again=lambda p: workspace.propose_again(p, approval))
 
 
 class Show(Protocol):
@@ -125,15 +126,29 @@ def refuse_unmatched(hashes: Sequence[str], proposals: Sequence[Proposal]) -> No
             )
 
 
-def carry_out(proposals: Sequence[Proposal], approval: Approval, execution: Execution, show: Show) -> int:
-    """Show, ask where somebody can be asked, execute; return the worst table's exit code."""
+def carry_out(
+    proposals: Sequence[Proposal],
+    approval: Approval,
+    execution: Execution,
+    show: Show,
+    *,
+    again: Callable[[Proposal], Proposal] | None = None,
+) -> int:
+    """Show, ask where somebody can be asked, execute; return the worst table's exit code.
+
+    Views come after what they read, and are planned `again` when that has changed in this run.
+    """
     show.proposals(proposals)
-    proposals = [_asked(p, approval) for p in proposals]
+    proposals = [_asked(p, approval) for p in in_order(proposals)]
     codes = []
-    for proposal in progress(proposals, len(proposals), "applying"):
+    touched: set[Key] = set()
+    for planned in progress(proposals, len(proposals), "applying"):
+        proposal = again(planned) if again is not None and touched.intersection(planned.reads) else planned
         last: Event | None = None
         for last in _run(proposal, execution):
             show.event(last)
+        if not isinstance(last, Skipped):
+            touched.add(proposal.key)
         codes.append(_exit_code(proposal, last))
     return worst(codes)
 
@@ -176,4 +191,4 @@ def exit_code_of(last: Event | None) -> ExitCode:
             return ExitCode.OK
 
 
-_DENIALS = {"Denied", "ApprovalRequired", "OwnershipConflict"}
+_DENIALS = {"Denied", "ApprovalRequired", "OwnershipConflict", "RowsRefused"}

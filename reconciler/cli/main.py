@@ -34,6 +34,8 @@ COMMANDS = {
     "history": ("reconciler.cli.history", "List the commits LakeTable made to a table."),
     "undo": ("reconciler.cli.undo", "Plan and apply the way back to the spec before the last commit."),
     "backfill": ("reconciler.cli.backfill", "Fill rows that others wrote without their computed values."),
+    "refresh": ("reconciler.cli.refresh", "Refresh materialized views whose sources moved."),
+    "lineage": ("reconciler.cli.lineage", "Print which views read which tables and columns."),
     "execute": ("reconciler.cli.execute", "Run the data operations of a plan file: the entry point of data jobs."),
     "operator": ("reconciler.operator.command", "Run the Kubernetes operator."),
     "catalogs": ("reconciler.cli.catalogs", "List the catalogs a manifest may name, and whether they answer."),

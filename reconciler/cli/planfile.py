@@ -12,6 +12,7 @@ from reconciler.cli.workspace import Workspace
 from reconciler.errors import InvalidInput, LakeError
 from reconciler.model.yaml_text import dump_yaml
 from reconciler.pipeline import Approval, Proposal, require_same
+from reconciler.plan.approvals import is_continued
 from reconciler.plan.document import PlannedTable, decode, encode
 
 
@@ -55,7 +56,7 @@ def _files(planned: Sequence[PlannedTable], path: str) -> list[str]:
 
 
 def _checked(proposal: Proposal, item: PlannedTable) -> Proposal:
-    if proposal.plan is None:
+    if proposal.plan is None or is_continued(proposal.plan, proposal.current, item.plan):
         return proposal
     try:
         require_same(proposal.plan, item.plan)

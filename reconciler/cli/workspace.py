@@ -6,7 +6,7 @@ import getpass
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from reconciler.cli.console import note, progress
 from reconciler.cli.project import Project, TableDocument, find_catalog
 from reconciler.errors import PRECEDENCE, ExitCode, InvalidInput, LakeError
 from reconciler.model.table import TableIdent
-from reconciler.pipeline import Approval, Execution, Proposal, Request, propose_all
+from reconciler.pipeline import Approval, Execution, Proposal, Request, propose_all, require_same
 from reconciler.plan.operations import Plan
 from reconciler.ports import DataRuntime, Engine, MetadataExecutor
 from reconciler.render.report import Report
@@ -100,6 +100,18 @@ class Workspace:
         proposals = progress(propose_all(requests, approval, now_ms=now_ms()), len(requests), "planning")
         made = {(p.source, p.table): p for p in proposals}
         return [failed.get(d.place) or made[d.place, d.desired.ident] for d in documents]
+
+    def propose_again(self, proposal: Proposal, approval: Approval) -> Proposal:
+        """Plan a view once more, now that its sources are as they shall be; only the plan that was shown may go on."""
+        shown = proposal.plan
+        (found,) = self.propose([self._documents[proposal.source, proposal.table]], approval)
+        if shown is None or found.plan is None or found.plan.is_blocked:
+            return found
+        try:
+            require_same(found.plan, shown)
+        except LakeError as error:
+            return replace(found, plan=None, decision=None, error=error)
+        return replace(found, decision=proposal.decision)
 
     def execution(self, *, engine: str, include_upkeep: bool) -> Execution:
         """Say how plans are carried out from here."""

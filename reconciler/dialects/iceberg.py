@@ -46,10 +46,9 @@ from reconciler.plan.proofs import (
     Verdict,
     prove_fit,
     prove_no_nulls,
+    uncounted,
     widens,
 )
-
-_UNCOUNTED = -1  # a field id that no file counts: what a list, a map or a struct holds is proven by a scan only
 
 _SAFE = Rule(operation_class=OperationClass.METADATA_ONLY)
 
@@ -319,12 +318,12 @@ def _judge_required(change: AlterColumnRequired, context: Context) -> Judgement:
 
 
 def _nulls(field_id: int, context: Context) -> NullProof | None:
-    """Prove from the manifests; None when they were not read or do not count such a column (lists, maps, structs)."""
+    """Prove from the manifests; None when they were not read (nor count lists, maps, structs)."""
     located = context.current_fields.get(field_id)
     if context.files is None:
         return None
     if located is not None and (located.in_collection or not isinstance(located.field.type, str)):
-        return prove_no_nulls(context.files, _UNCOUNTED, exact=False)
+        return prove_no_nulls(context.files, uncounted(field_id), exact=False)
     return prove_no_nulls(context.files, field_id, exact=located is not None and not located.in_optional)
 
 

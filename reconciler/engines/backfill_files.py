@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from reconciler.engines.data_files import Task, iterate
 from reconciler.engines.java_errors import class_names
+from reconciler.engines.table_cache import table_cache
 from reconciler.errors import InvalidInput
 from reconciler.plan.operations import Backfill, BackfillColumn
 
@@ -109,8 +110,7 @@ def rewrite(session: SparkSession, table: Any, tasks: Sequence[Task], backfill: 
     """
     spark = session._jvm.org.apache.iceberg.spark
     group = str(uuid4())
-    cache, reads, writes = spark.SparkTableCache.get(), spark.ScanTaskSetManager.get(), None
-    writes = spark.FileRewriteCoordinator.get()
+    cache, reads = table_cache(session), spark.ScanTaskSetManager.get()
     staged = session._jvm.java.util.ArrayList()
     for task in tasks:
         staged.add(task.java)

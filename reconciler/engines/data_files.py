@@ -32,21 +32,25 @@ def live_tasks(table: Any, snapshot_id: int, wants: Callable[[Any], bool]) -> li
         for task in iterate(planned):
             file = task.file()
             if file.recordCount() and wants(file):
-                tasks.append(
-                    Task(
-                        path=str(file.location()),
-                        size=file.fileSizeInBytes(),
-                        rows=file.recordCount(),
-                        spec_id=file.specId(),
-                        sort_order_id=file.sortOrderId() or 0,
-                        has_deletes=not task.deletes().isEmpty(),
-                        is_parquet=str(file.format()) == "PARQUET",
-                        java=task,
-                    )
-                )
+                tasks.append(task_of(task))
     finally:
         planned.close()
     return sorted(tasks, key=lambda t: (t.spec_id, t.sort_order_id, t.path))
+
+
+def task_of(task: Any) -> Task:
+    """Describe one of Iceberg's FileScanTasks."""
+    file = task.file()
+    return Task(
+        path=str(file.location()),
+        size=file.fileSizeInBytes(),
+        rows=file.recordCount(),
+        spec_id=file.specId(),
+        sort_order_id=file.sortOrderId() or 0,
+        has_deletes=not task.deletes().isEmpty(),
+        is_parquet=str(file.format()) == "PARQUET",
+        java=task,
+    )
 
 
 def iterate(iterable: Any) -> Iterator[Any]:

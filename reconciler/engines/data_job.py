@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 from reconciler.engines.backfill_kind import BackfillKind
 from reconciler.engines.data_files import CHUNK_BYTES
 from reconciler.engines.data_progress import Tell
+from reconciler.engines.refresh_kind import RefreshKind
+from reconciler.engines.rewrite_kind import RewriteKind
 from reconciler.engines.staged import Kind, MakeTable, Site, StagedWork
 from reconciler.engines.staging import StagingTable
+from reconciler.engines.validation import ScanStaged, ValidationScan
 from reconciler.errors import InvalidInput
-from reconciler.plan.operations import Backfill, Operation
+from reconciler.plan.operations import Backfill, Operation, Refresh, Rewrite
+from reconciler.plan.row_work import Validate
 from reconciler.ports import StagingRef
 
 if TYPE_CHECKING:
@@ -39,13 +43,20 @@ class SparkEngine:
             self._session.conf.set(key, value)
         self._catalog, self._chunk_bytes, self._table = catalog, chunk_bytes, table
 
-    def execute(self, operation: Operation, ref: StagingRef, tell: Tell) -> StagedWork:
-        """Write what is left of an operation on its branch, and audit it."""
-        kind = self._kind(operation)
+    def execute(self, operation: Operation, ref: StagingRef, tell: Tell) -> StagedWork | ScanStaged:
+        """Write what is left of an operation on its branch, and audit it; a scan only looks."""
         table = self._table(self._session, self._catalog, ref.table)
-        work = StagedWork(Site(self._session, self._catalog, table, operation, ref, tell), kind)
+        site = Site(self._session, self._catalog, table, operation, ref, tell)
+        work = self._scan(site) or StagedWork(site, self._kind(operation))
         work.stage()
         return work
+
+    def _scan(self, site: Site) -> ScanStaged | None:
+        match site.operation.work:
+            case Validate() as work:
+                return ValidationScan(site, work)
+            case _:
+                return None
 
     resume = execute
 
@@ -53,5 +64,9 @@ class SparkEngine:
         match operation.work:
             case Backfill() as backfill:
                 return BackfillKind(backfill, self._chunk_bytes)
-            case None:
+            case Rewrite() as rewrite:
+                return RewriteKind(rewrite, operation, self._chunk_bytes)
+            case Refresh() as refresh:
+                return RefreshKind(operation, refresh)
+            case _:
                 raise InvalidInput(f"A data job has nothing to do for {operation.kind.value}.")

@@ -11,12 +11,14 @@ from enum import StrEnum
 
 import msgspec
 
-from reconciler.model.metadata import MAIN, RefJson
+from reconciler.model.metadata import MAIN, RefJson, SnapshotLogEntry
 from reconciler.plan.data import branch_of, done_key
 from reconciler.plan.operations import Operation
 
 OPERATION_STAMP = "laketable.operation"
 CHUNK_STAMP = "laketable.chunk"
+ROOT_STAMP = "laketable.root"
+"""On the empty snapshot from which work on a table without rows starts."""
 
 
 class Step(StrEnum):
@@ -35,6 +37,7 @@ class SnapshotFacts(msgspec.Struct, frozen=True, rename="kebab"):
 
     snapshot_id: int
     parent_snapshot_id: int | None = None
+    sequence_number: int = 0
     summary: Mapping[str, str] = {}
 
 
@@ -49,6 +52,8 @@ class TableFacts(msgspec.Struct, frozen=True, rename="kebab"):
     refs: Mapping[str, RefJson] = {}
     properties: Mapping[str, str] = {}
     snapshots: tuple[SnapshotFacts, ...] = ()
+    snapshot_log: tuple[SnapshotLogEntry, ...] = ()
+    last_sequence_number: int = 0
 
     @property
     def head(self) -> int | None:
@@ -79,7 +84,8 @@ def read_facts(metadata: str) -> TableFacts:
 class Position(msgspec.Struct, frozen=True, kw_only=True):
     """Where an operation stands; `chunks` are its snapshots on the branch, oldest first, `base` what they start from.
 
-    `base` and `head` mean something for WRITE only. `is_current`: main has not moved since the branch was made.
+    `base` and `head` mean something for WRITE only. `is_current`: main has not moved since the branch was made; a table
+    without rows has no main, and the branch starts from an empty snapshot of its own.
     """
 
     step: Step
@@ -105,13 +111,13 @@ def position(facts: TableFacts, wanted: Operation) -> Position:
     chunks: list[int] = []
     for snapshot in facts.ancestors(head):
         if snapshot.summary.get(OPERATION_STAMP) != operation:
-            base = snapshot.snapshot_id
+            base, is_root = snapshot.snapshot_id, ROOT_STAMP in snapshot.summary
             break
         chunks.append(snapshot.snapshot_id)
     else:
         return Position(step=Step.START_OVER)  # what it started from has expired
-    if base not in on_main:
+    starts_main = is_root and facts.head is None
+    if base not in on_main and not starts_main:
         return Position(step=Step.START_OVER)  # main was set to another history
-    return Position(
-        step=Step.WRITE, base=base, head=head, chunks=tuple(reversed(chunks)), is_current=facts.head == base
-    )
+    is_current = facts.head == base or starts_main
+    return Position(step=Step.WRITE, base=base, head=head, chunks=tuple(reversed(chunks)), is_current=is_current)

@@ -185,8 +185,9 @@ class StagedWork:
     def _create_branch(self) -> None:
         head = self._table.facts().head
         if head is None:
-            raise CommitConflict("The table has no rows any more.", where=str(self._ref.table), hint="Plan again.")
-        self._table.create_branch(self._ref.branch, head, self._ref.uuid, self._schema_id)
+            self._table.create_root_branch(self._ref.branch, self._ref.uuid, self._schema_id)
+        else:
+            self._table.create_branch(self._ref.branch, head, self._ref.uuid, self._schema_id)
 
     def _write(self, found: Position) -> None:
         """Replace, chunk by chunk, the files of the base that no earlier chunk replaced."""

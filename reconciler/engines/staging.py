@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reconciler.engines.data_state import TableFacts, read_facts
+from reconciler.engines.data_state import ROOT_STAMP, TableFacts, read_facts
 from reconciler.engines.java_errors import class_names, translate
 from reconciler.engines.spark_metadata import SparkExecutor, _Request
 from reconciler.errors import CommitConflict, CommitStateUnknown, LakeError
@@ -69,6 +69,21 @@ class StagingTable(SparkExecutor):
             # Its snapshots must outlive an expiry that knows nothing of this work.
             ref = self._iceberg.SnapshotRef.branchBuilder(snapshot_id).minSnapshotsToKeep(_KEPT_SNAPSHOTS).build()
             builder.setRef(branch, ref)
+            return True
+
+        self.swap(build, uuid=uuid, schema_id=schema_id, refs=(branch,))
+
+    def create_root_branch(self, branch: str, uuid: str, schema_id: int | None) -> None:
+        """Make a branch of a table without snapshots: it starts from an empty one, so that main stays as it is."""
+
+        def build(table: Any, facts: TableFacts, builder: Any) -> bool:
+            if branch in facts.refs or facts.head is not None:
+                return False
+            empty = table.newAppend().set(ROOT_STAMP, "true").toBranch(branch)
+            snapshot = self.snapshot(empty)
+            ref = self._iceberg.SnapshotRef.branchBuilder(snapshot.snapshotId()).minSnapshotsToKeep(_KEPT_SNAPSHOTS)
+            builder.addSnapshot(snapshot)
+            builder.setRef(branch, ref.build())
             return True
 
         self.swap(build, uuid=uuid, schema_id=schema_id, refs=(branch,))

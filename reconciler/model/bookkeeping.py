@@ -19,10 +19,12 @@ COLUMNS = f"{BOOKKEEPING_PREFIX}columns"
 PROPERTIES = f"{BOOKKEEPING_PREFIX}properties"
 REFS = f"{BOOKKEEPING_PREFIX}refs"
 PINS = f"{BOOKKEEPING_PREFIX}pins"
+TRACKED = f"{BOOKKEEPING_PREFIX}tracked"
+APPROVED = f"{BOOKKEEPING_PREFIX}approved"
 HISTORY = f"{BOOKKEEPING_PREFIX}history"
 T = TypeVar("T")
 
-KEYS = (OWNER, COLUMNS, PROPERTIES, REFS, PINS, HISTORY)
+KEYS = (OWNER, COLUMNS, PROPERTIES, REFS, PINS, TRACKED, APPROVED, HISTORY)
 """The keys this module owns; other `laketable.*` keys belong to data operations."""
 
 HISTORY_RECORDS = 20
@@ -32,27 +34,59 @@ MAX_FIELD_ID = 2**31 - 1
 MAX_MANAGED_COLUMNS = 1_000_000
 
 
+COMMIT = "commit"
+"""The kind of a history record that a metadata commit wrote."""
+
+
 class HistoryRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One commit of ours: what was applied, and the ids the table had before, which `undo` goes back to.
 
     `properties` holds the values that the commit replaced (None: the key was not there); None as a whole says that
-    they were too large to remember. Ids of None: the commit created the table.
+    they were too large to remember. Ids of None: the commit created the table. A data operation's record has its kind
+    and id, what it was estimated to rewrite and what it did, and the snapshot it made (`published_id`); upkeep has no
+    plan.
     """
 
     plan: str
     time_ms: int
     actor: str
+    kind: str = COMMIT
+    operation: str = ""
+    summary: str = ""
     schema_id: int | None = None
     spec_id: int | None = None
     sort_order_id: int | None = None
     snapshot_id: int | None = None
+    published_id: int | None = None
+    bytes_estimated: int = 0
+    bytes: int = 0
+    files: int = 0
+    rows: int = 0
+    duration_ms: int = 0
     properties: Mapping[str, str | None] | None = None
+
+
+class Tracked(msgspec.Struct, frozen=True, kw_only=True):
+    """Where we put a tag that follows main, and when."""
+
+    snapshot_id: int
+    time_ms: int
+
+
+class Approved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The plan whose data operations were released and may go on after a crash; `needs` are snapshots they read."""
+
+    plan: str
+    actor: str
+    operations: tuple[str, ...]
+    needs: tuple[int, ...] = ()
 
 
 class Bookkeeping(msgspec.Struct, frozen=True, kw_only=True):
     """Typed view of the bookkeeping.
 
-    `columns` are managed field ids at any depth; `pins` are the asOf times already resolved, by tag.
+    `columns` are managed field ids at any depth; `pins` are the asOf times already resolved, by tag; `tracked` are the
+    tags that follow main.
     """
 
     owner: str | None = None
@@ -60,6 +94,8 @@ class Bookkeeping(msgspec.Struct, frozen=True, kw_only=True):
     properties: frozenset[str] = frozenset()
     refs: frozenset[str] = frozenset()
     pins: Mapping[str, int] = {}
+    tracked: Mapping[str, Tracked] = {}
+    approved: Approved | None = None
     history: tuple[HistoryRecord, ...] = ()
 
 
@@ -74,6 +110,8 @@ def read(mapping: Mapping[str, str]) -> Bookkeeping:
         properties=managed_properties(mapping),
         refs=managed_refs(mapping),
         pins=pinned(mapping),
+        tracked=tracked(mapping),
+        approved=approved(mapping),
         history=_tolerant(mapping, HISTORY, _HISTORY.decode, ()),
     )
 
@@ -98,6 +136,16 @@ def pinned(mapping: Mapping[str, str]) -> Mapping[str, int]:
     return _tolerant(mapping, PINS, _PINS.decode, {})
 
 
+def tracked(mapping: Mapping[str, str]) -> Mapping[str, Tracked]:
+    """Read only the tags that follow main."""
+    return _tolerant(mapping, TRACKED, _TRACKED.decode, {})
+
+
+def approved(mapping: Mapping[str, str]) -> Approved | None:
+    """Read only the plan whose data operations may go on."""
+    return _tolerant(mapping, APPROVED, _APPROVED.decode, None)
+
+
 def _tolerant(mapping: Mapping[str, str], key: str, decode: Callable[[str], T], absent: T) -> T:
     text = mapping.get(key)
     if not text:
@@ -119,16 +167,22 @@ def write(bookkeeping: Bookkeeping) -> dict[str, str]:
         PROPERTIES: _print_json(sorted(bookkeeping.properties)),
         REFS: _print_json(sorted(bookkeeping.refs)),
         PINS: _print_json(dict(sorted(bookkeeping.pins.items()))),
+        TRACKED: _print_json(dict(sorted(bookkeeping.tracked.items()))),
+        APPROVED: _print_json(bookkeeping.approved),
         HISTORY: _print_json(bookkeeping.history),
     }
     return {key: value for key, value in values.items() if value}
 
 
 def append_history(bookkeeping: Bookkeeping, record: HistoryRecord) -> Bookkeeping:
-    """Append a record and forget the oldest ones beyond 20 records or 8 KiB; large before-values are not kept."""
+    """Append a record and forget the oldest ones beyond 20 records or 8 KiB; large before-values are not kept.
+
+    Upkeep comes every day, so that of each of its kinds only the last record stays: it must not crowd out the plans.
+    """
     if record.properties is not None and len(_ENCODER.encode(record.properties)) > BEFORE_VALUES_BYTES:
         record = msgspec.structs.replace(record, properties=None)
-    kept = (*bookkeeping.history, record)[-HISTORY_RECORDS:]
+    before = tuple(r for r in bookkeeping.history if record.plan or r.plan or r.kind != record.kind)
+    kept = (*before, record)[-HISTORY_RECORDS:]
     while len(kept) > 1 and len(_ENCODER.encode(kept)) > HISTORY_BYTES:
         kept = kept[1:]
     return msgspec.structs.replace(bookkeeping, history=kept)
@@ -151,6 +205,7 @@ def managed_after(desired: Desired, target: TableSpec, bookkeeping: Bookkeeping,
         properties=(bookkeeping.properties | desired.properties.keys()) & target.properties.keys(),
         refs=(bookkeeping.refs | stated_refs.keys()) & target.refs.keys(),
         pins=_pins_after(desired, target, bookkeeping, now_ms),
+        tracked=_tracked_after(desired, target, bookkeeping, now_ms),
         history=bookkeeping.history,
     )
 
@@ -177,6 +232,15 @@ def _pins_after(desired: Desired, target: TableSpec, bookkeeping: Bookkeeping, n
         if ref.as_of_ms is not None
         and ref.name in target.refs
         and (ref.as_of_ms <= now_ms or bookkeeping.pins.get(ref.name) == ref.as_of_ms)
+    }
+
+
+def _tracked_after(desired: Desired, target: TableSpec, bookkeeping: Bookkeeping, now_ms: int) -> Mapping[str, Tracked]:
+    """Remember new tags that follow main as they are made; one that somebody else has moved stays as remembered."""
+    followed = [ref.name for ref in desired.refs or () if ref.track is not None and ref.name in target.refs]
+    return {
+        name: bookkeeping.tracked.get(name) or Tracked(snapshot_id=target.refs[name].snapshot_id, time_ms=now_ms)
+        for name in followed
     }
 
 
@@ -222,11 +286,15 @@ def _print_ranges(ids: Iterable[int]) -> str:
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
 
 
-def _print_json(value: list[str] | Mapping[str, int] | tuple[HistoryRecord, ...]) -> str:
+def _print_json(
+    value: list[str] | Mapping[str, int] | Mapping[str, Tracked] | Approved | tuple[HistoryRecord, ...] | None,
+) -> str:
     return _ENCODER.encode(value).decode() if value else ""
 
 
 _ENCODER = msgspec.json.Encoder()
 _NAMES = msgspec.json.Decoder(frozenset[str])
 _PINS = msgspec.json.Decoder(dict[str, int])
+_TRACKED = msgspec.json.Decoder(dict[str, Tracked])
+_APPROVED = msgspec.json.Decoder(Approved)
 _HISTORY = msgspec.json.Decoder(tuple[HistoryRecord, ...])

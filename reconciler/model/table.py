@@ -165,12 +165,14 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True):
     `value_counts` counts values NULLs included; a column missing from `null_counts` is unproven in this file.
     `has_row_ids`: format v3 gives its rows ids, by the file's first one. `sequence_number` is that of the snapshot
     which added the file (0 in format v1); a writer that does not say how it sorted leaves `sort_order_id` at 0.
+    `partition` tells partitions of one spec apart, and nothing more.
     """
 
     path: str
     size_bytes: int
     rows: int
     spec_id: int = 0
+    partition: str = ""
     sort_order_id: int = 0
     sequence_number: int = 0
     has_deletes: bool = False
@@ -256,6 +258,24 @@ class DesiredIndex(msgspec.Struct, frozen=True, kw_only=True):
     properties: Mapping[str, str] = {}
 
 
+class Constraint(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition that no row may make false; the author's text."""
+
+    name: str
+    check: str
+
+
+class TypeChange(msgspec.Struct, frozen=True, kw_only=True):
+    """How a column reaches a type that the format cannot change to in place: by a converted twin that takes its name.
+
+    `using` converts (None: a cast), `on_cast_failure` (Fail, Null, Quarantine) decides about values that do not.
+    """
+
+    using: str | None = None
+    on_cast_failure: str = "Fail"
+    keep_old_ms: int = 7 * 24 * 3600 * 1000
+
+
 class Suppression(msgspec.Struct, frozen=True, kw_only=True):
     """A finding the author accepts, and why; `path` None accepts it everywhere in the table."""
 
@@ -290,6 +310,8 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     format_version: int | None = None
     location: str | None = None
     computed: Mapping[FieldPath, Computed] = {}
+    type_changes: Mapping[str, TypeChange] = {}
+    constraints: tuple[Constraint, ...] | None = None
     rewrite_existing: bool = False
     indexes: tuple[DesiredIndex, ...] = ()
     maintenance: Maintenance | None = None

@@ -29,14 +29,18 @@ from reconciler.model.table import Observed, TableIdent, TableVersion
 from reconciler.model.types import dotted
 from reconciler.pipeline.memory import memory_changes
 from reconciler.pipeline.proposals import Proposal, Request, make_plan
+from reconciler.pipeline.scanning import prove
+from reconciler.plan.approvals import starts
 from reconciler.plan.events import Committed, Dropped, Event, Failed, Refused, Renamed, Replayed, Skipped, Started
 from reconciler.plan.operations import Operation, OperationKind, Plan
 from reconciler.plan.policy import Outcome
 from reconciler.plan.proofs import invalidated
+from reconciler.plan.validation import NOTHING_SCANNED, Proven, scans
 from reconciler.ports import DataRuntime, MetadataExecutor
 from reconciler.render.report import short_hash
 
 PROOF_ROUNDS = 4
+_COMMITTED = (OperationKind.COMMIT, OperationKind.RENAME_TABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,8 @@ def _placed(message: str, source: str) -> str:
 def _carry_out(
     request: Request, current: Observed | None, made: Plan, operations: Sequence[Operation], execution: Execution
 ) -> Iterator[Event]:
+    if any(operation.work is not None for operation in operations):
+        _runtime(request, execution)  # refuses before anything is committed
     for operation in operations:
         for change in operation.changes:
             match change:
@@ -120,10 +126,17 @@ def _carry_out(
                 case RenameTable(before=before, after=after):
                     _by_executor(request, current, change, made.base, execution)
                     yield Renamed(table=after, before=before)
-    if any(operation.kind in (OperationKind.COMMIT, OperationKind.RENAME_TABLE) for operation in operations):
-        yield _commit_proven(request, current, made, operations, execution)
+    proven = NOTHING_SCANNED
+    if scans(operations):
+        rested = yield from prove(request, current, made, _runtime(request, execution), now_ms=execution.now_ms)
+        if rested is None:
+            return
+        current, made, proven = rested.current, rested.plan, rested.proven
+        operations = [o for o in operations if not scans([o])]
+    if starts(made) or any(operation.kind in _COMMITTED for operation in operations):
+        yield _commit_proven(request, current, made, operations, execution, proven)
     if made.guards_snapshot:
-        _withdraw_invalidated(request, made, execution)
+        _withdraw_invalidated(request, made, execution, proven)
     if any(operation.work is not None for operation in operations):
         # The job plans again by itself: what it does is named by the operations' ids.
         started = msgspec.structs.replace(made, operations=tuple(operations), upkeep=())
@@ -133,13 +146,18 @@ def _carry_out(
 def _runtime(request: Request, execution: Execution) -> DataRuntime:
     if execution.data is None or execution.engine == "catalog":
         raise Unsupported(
-            "A catalog cannot fill rows: the metadata is committed, the rows are not.", hint="Apply with --engine auto."
+            "A catalog reads and fills no rows: what needs that is not done.", hint="Apply with --engine auto."
         )
     return execution.data(request)
 
 
 def _commit_proven(
-    request: Request, current: Observed | None, made: Plan, operations: Sequence[Operation], execution: Execution
+    request: Request,
+    current: Observed | None,
+    made: Plan,
+    operations: Sequence[Operation],
+    execution: Execution,
+    proven: Proven,
 ) -> Event:
     """Commit; when rows arrived under a proof, prove again on the new head, a bounded number of times."""
     for _ in range(PROOF_ROUNDS):
@@ -149,20 +167,21 @@ def _commit_proven(
             if not made.guards_snapshot or request.is_undo:
                 raise
             current = request.catalog.get_table_spec(made.table)
-            again = make_plan(request, current, now_ms=execution.now_ms)
-            if again.is_blocked or again.hash != made.hash:
+            again = make_plan(request, current, now_ms=execution.now_ms, proven=proven)
+            if again.is_blocked or again.hash != made.hash or scans(again.operations):
                 raise
             made, operations = again, again.operations
     return _commit(request, current, made, operations, execution)
 
 
-def _withdraw_invalidated(request: Request, made: Plan, execution: Execution) -> None:
+def _withdraw_invalidated(request: Request, made: Plan, execution: Execution, proven: Proven) -> None:
     """Make columns optional again for which a writer that was under way has committed NULLs meanwhile."""
     live = request.catalog.get_table_spec(made.table)
     head = live.version.snapshot_id
     if head is None or (made.base and head == made.base.snapshot_id):
         return
-    withdrawn = invalidated(made.changes, live.spec, request.catalog.get_data_files(made.table, head))
+    files = proven.told(request.catalog.get_data_files(made.table, head))
+    withdrawn = invalidated(made.changes, live.spec, files)
     if withdrawn:
         _choose_executor(request, live, withdrawn, execution).apply(made.table, live.version, withdrawn)
         names = ", ".join(dotted(c.path) for c in withdrawn if isinstance(c, AlterColumnRequired))
@@ -199,9 +218,10 @@ def _commit(
     request: Request, current: Observed | None, made: Plan, operations: Sequence[Operation], execution: Execution
 ) -> Event:
     """Make every metadata change and the bookkeeping real in one commit."""
-    changes = tuple(c for o in operations for c in o.changes if not isinstance(c, AdoptTable | RenameTable))
+    commits = [operation for operation in operations if operation.kind in _COMMITTED]
+    changes = tuple(c for o in commits for c in o.changes if not isinstance(c, AdoptTable | RenameTable))
     actor, now_ms = execution.actor, execution.now_ms
-    remembered = memory_changes(request, current, changes, made.hash, actor=actor, now_ms=now_ms)
+    remembered = memory_changes(request, current, changes, made, actor=actor, now_ms=now_ms)
     batch = (*changes, *remembered)
     executor = _choose_executor(request, current, batch, execution)
     outcome = executor.apply(made.table, made.base, batch, guard_snapshot=made.guards_snapshot)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from reconciler.diff.apply import apply
 from reconciler.diff.changes import (
     Change,
@@ -13,19 +15,23 @@ from reconciler.diff.changes import (
 from reconciler.model import bookkeeping
 from reconciler.model.table import Observed, TableSpec
 from reconciler.pipeline.proposals import Request
+from reconciler.plan.approvals import approval_of, undo_tag_change
 from reconciler.plan.data import memory_after
+from reconciler.plan.operations import Plan
+from reconciler.plan.rewrites import rewrite_memory_after
+from reconciler.plan.tracking import tracked_after
 
 
 def memory_changes(
     request: Request,
     current: Observed | None,
     changes: Sequence[Change],
-    plan_hash: str,
+    made: Plan,
     *,
     actor: str,
     now_ms: int,
 ) -> Iterator[Change]:
-    """Yield the `laketable.*` properties that ride in the same commit: owner, managed parts, history."""
+    """Yield what rides in the same commit: owner, managed parts, history, what is released, the undo tag."""
     before = dict(current.bookkeeping) if current else {}
     known = bookkeeping.read(before)
     target = apply(
@@ -35,9 +41,16 @@ def memory_changes(
         managed = bookkeeping.restored(known, target, current.spec)
     else:
         managed = bookkeeping.managed_after(request.desired, target, known, now_ms=now_ms)
-    record = _record(current, changes, plan_hash, actor=actor, now_ms=now_ms)
-    after = bookkeeping.write(bookkeeping.append_history(managed, record))
-    yield from _computed_memory(request, current, target)
+    managed = msgspec.structs.replace(managed, tracked=tracked_after(managed.tracked, changes, now_ms=now_ms))
+    record = _record(current, changes, made, actor=actor, now_ms=now_ms)
+    managed = msgspec.structs.replace(
+        bookkeeping.append_history(managed, record), approved=approval_of(made, current, actor=actor)
+    )
+    undo_tag = undo_tag_change(made, request.desired, current, now_ms=now_ms)
+    if undo_tag is not None:
+        yield undo_tag
+    after = bookkeeping.write(managed)
+    yield from _data_memory(request, current, target, changes)
     for key, value in after.items():
         # The owner rides along unchanged, too: a table that somebody claimed since must refuse the commit.
         if before.get(key) != value or key == bookkeeping.OWNER:
@@ -47,11 +60,15 @@ def memory_changes(
             yield UnsetProperty(key=key, before=before[key])
 
 
-def _computed_memory(request: Request, current: Observed | None, target: TableSpec) -> Iterator[Change]:
+def _data_memory(
+    request: Request, current: Observed | None, target: TableSpec, changes: Sequence[Change]
+) -> Iterator[Change]:
     if request.is_undo:
         return
     live = current.bookkeeping if current else {}
-    for key, value in memory_after(request.desired, current, target).items():
+    remembered = memory_after(request.desired, current, target)
+    remembered |= rewrite_memory_after(request.desired, current, target, changes)
+    for key, value in remembered.items():
         if value is None:
             yield UnsetProperty(key=key, before=live[key])
         else:
@@ -59,12 +76,12 @@ def _computed_memory(request: Request, current: Observed | None, target: TableSp
 
 
 def _record(
-    current: Observed | None, changes: Sequence[Change], plan_hash: str, *, actor: str, now_ms: int
+    current: Observed | None, changes: Sequence[Change], made: Plan, *, actor: str, now_ms: int
 ) -> bookkeeping.HistoryRecord:
     version = current.version if current else None
     replaced = {c.key: c.before for c in changes if isinstance(c, SetProperty | UnsetProperty)}
     return bookkeeping.HistoryRecord(
-        plan=plan_hash,
+        plan=made.hash,
         time_ms=now_ms,
         actor=actor,
         schema_id=version.schema_id if version else None,

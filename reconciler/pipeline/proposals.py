@@ -19,12 +19,18 @@ from reconciler.errors import (
 from reconciler.model import bookkeeping
 from reconciler.model.table import DataFile, Desired, Observed, TableIdent
 from reconciler.model.types import StructType
+from reconciler.pipeline.views import Key, Seen, ViewReader
+from reconciler.plan.approvals import released
 from reconciler.plan.data import data_operations, needs_files
 from reconciler.plan.findings import finding
 from reconciler.plan.operations import OperationClass, Plan
 from reconciler.plan.planner import plan, plan_drop, plan_offline, plan_undo
 from reconciler.plan.policy import Decision, Outcome, Policy, approves, judge
 from reconciler.plan.proofs import needs_data_files
+from reconciler.plan.rewrites import needs_layouts
+from reconciler.plan.table_upkeep import with_table_upkeep
+from reconciler.plan.validation import NOTHING_SCANNED, Proven
+from reconciler.plan.views import ViewInputs, plan_unreadable_view
 from reconciler.ports import CatalogProvider
 
 
@@ -39,6 +45,7 @@ class Request:
     source: str = ""
     is_undo: bool = False
     runtime: str = "local"
+    view: ViewInputs | None = None
 
     @classmethod
     def undo(
@@ -69,6 +76,18 @@ class Proposal:
     decision: Decision | None = None
     error: LakeError | None = None
 
+    @property
+    def key(self) -> Key:
+        """The table in its catalog."""
+        return (self.request.catalog_name if self.request else "", self.table)
+
+    @property
+    def reads(self) -> tuple[Key, ...]:
+        """The tables that a materialized view reads."""
+        if self.request is None or self.request.view is None:
+            return ()
+        return tuple((self.request.catalog_name, source.table) for source in self.request.view.sources)
+
 
 @dataclass(frozen=True, slots=True)
 class Approval:
@@ -85,8 +104,22 @@ def propose_all(requests: Sequence[Request], approval: Approval, *, now_ms: int)
     for _, group in groupby(by_catalog, key=lambda request: request.catalog_name):
         batch = list(group)
         seen = observe(batch[0].catalog, [request.desired for request in batch])
-        for request in batch:
+        for request in _with_views(batch, seen, now_ms=now_ms):
             yield propose(request, seen[request.desired.ident], approval, now_ms=now_ms)
+
+
+def _with_views(batch: Sequence[Request], seen: Seen, *, now_ms: int) -> Iterator[Request]:
+    """Give materialized views their columns and what they read; a run without views imports nothing for them."""
+    reader: ViewReader | None = None
+    for request in batch:
+        if request.desired.view is None:
+            yield request
+            continue
+        if reader is None:
+            declared = {other.desired.ident: other.desired for other in batch}
+            reader = ViewReader(request.catalog, declared, seen, now_ms)
+        view = reader.read(request.desired.ident)
+        yield replace(request, desired=view.desired, view=view.inputs)
 
 
 def observe(catalog: CatalogProvider, desired: Sequence[Desired]) -> dict[TableIdent, Observed | LakeError | None]:
@@ -127,12 +160,22 @@ def propose_offline(before: Desired | None, after: Desired, *, source: str, now_
     return Proposal(after.ident, source, plan=made)
 
 
-def make_plan(request: Request, current: Observed | None, *, now_ms: int, take_ownership: bool = False) -> Plan:
-    """Plan one table; manifests are read only when a change needs a proof or a cost."""
+def make_plan(
+    request: Request,
+    current: Observed | None,
+    *,
+    now_ms: int,
+    take_ownership: bool = False,
+    proven: Proven = NOTHING_SCANNED,
+) -> Plan:
+    """Plan one table; manifests are read only when a change needs a proof or a cost, and `proven` adds to them."""
     desired = request.desired
+    if request.view is not None and request.view.findings:
+        return plan_unreadable_view(desired, current, request.view, catalog=request.catalog_name)
     binding = bind(desired, current, now_ms=now_ms)
     changes = diff(current.spec if current else None, binding.spec)
     needs_rows = needs_data_files(changes) or needs_files(desired, current)
+    needs_rows = needs_rows or needs_layouts(desired, current)
     made = plan(
         desired,
         current,
@@ -141,11 +184,15 @@ def make_plan(request: Request, current: Observed | None, *, now_ms: int, take_o
         dialect=dialect_for(desired.format),
         catalog=request.catalog_name,
         files=_data_files(request.catalog, current) if needs_rows else None,
+        view=request.view,
         take_ownership=take_ownership,
+        proven=proven,
     )
+    if current is not None:
+        made = with_table_upkeep(released(made, current), desired, current, now_ms=now_ms)
     if request.runtime == "local" or not data_operations(made):
         return made
-    message = f"Computed columns need a data job, and the runtime {request.runtime} of catalog {request.catalog_name}"
+    message = f"This plan needs a data job, and the runtime {request.runtime} of catalog {request.catalog_name}"
     refusal = finding("LK208", f"{message} does not run yet.", hint="Set its runtime to local.")
     return msgspec.structs.replace(made, findings=(*made.findings, refusal))
 

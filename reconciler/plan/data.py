@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from reconciler.diff.apply import CannotApply, apply
-from reconciler.diff.changes import Change, DropRef
+from reconciler.diff.changes import Change
 from reconciler.model.table import (
     BOOKKEEPING_PREFIX,
     Computed,
@@ -38,6 +38,7 @@ from reconciler.plan.operations import (
     Plan,
 )
 from reconciler.plan.splicing import leaf_ids, ways
+from reconciler.plan.table_work import Maintain
 
 COMPUTED_PREFIX = f"{BOOKKEEPING_PREFIX}computed."
 DONE_PREFIX = f"{BOOKKEEPING_PREFIX}done."
@@ -87,9 +88,18 @@ def branches_of(planned: Planned) -> frozenset[str]:
     return frozenset(branch_of(o.id) for o in (*planned.operations, *planned.upkeep) if o.work is not None)
 
 
+def is_our_branch(name: str) -> bool:
+    """Say whether a branch is one that operations work on."""
+    return _OUR_BRANCH.fullmatch(name) is not None
+
+
 def done_key(operation: Operation) -> str:
-    """Name the property that holds the id of the last operation of a kind that was done; replaced, never piled up."""
-    return f"{DONE_PREFIX}{operation.kind.value}"
+    """Name the property that holds the id of the last operation of a kind that was done; replaced, never piled up.
+
+    Every step of maintenance is a kind of its own here.
+    """
+    step = f".{operation.work.step}" if isinstance(operation.work, Maintain) else ""
+    return f"{DONE_PREFIX}{operation.kind.value}{step}"
 
 
 def remembered(bookkeeping: Mapping[str, str], field_id: int) -> Remembered | None:
@@ -155,15 +165,11 @@ def plan_computed(
     target: TableSpec,
     changes: Sequence[Change],
     files: tuple[DataFile, ...] | None,
-    kept: frozenset[str] = frozenset(),
 ) -> Planned:
-    """Plan the computed columns of a manifest; `target` is what the metadata changes lead to.
-
-    Branches of given-up work are dropped, save those `kept` for another kind of work.
-    """
-    if not desired.computed and not _leftovers(current):
+    """Plan the computed columns of a manifest; `target` is what the metadata changes lead to."""
+    if not desired.computed:
         return _NOTHING
-    target = _with_real_ids(current, target, changes)
+    target = with_real_ids(current, target, changes)
     findings: list[Finding] = []
     pending: list[BackfillColumn] = []
     names = frozenset(name for (name,) in desired.computed)
@@ -185,12 +191,8 @@ def plan_computed(
         unfinished = fill_operation(desired, current)
         if unfinished is not None and unfinished.resumes:
             operations = _with_parts(unfinished)
-    wanted = {branch_of(operation.id) for operation in operations} | kept
-    return Planned(
-        operations=operations,
-        findings=tuple(findings),
-        upkeep=tuple(_drop_leftovers(current, wanted)) + tuple(_forgotten(desired, current, target)),
-    )
+    upkeep = tuple(_forgotten(desired, current, target))
+    return Planned(operations=operations, findings=tuple(findings), upkeep=upkeep)
 
 
 def fill_operation(
@@ -252,7 +254,7 @@ def _has_rows(current: Observed | None) -> bool:
     return current is not None and current.version.snapshot_id is not None
 
 
-def _with_real_ids(current: Observed | None, target: TableSpec, changes: Sequence[Change]) -> TableSpec:
+def with_real_ids(current: Observed | None, target: TableSpec, changes: Sequence[Change]) -> TableSpec:
     """Apply the changes to the live spec: that predicts the field ids that new columns will get."""
     if current is None or not changes:
         return target
@@ -382,24 +384,13 @@ def _with_parts(backfill: Operation) -> tuple[Operation, ...]:
 # ---------------------------------------------------------------- upkeep
 
 
-def _leftovers(current: Observed | None) -> tuple[str, ...]:
-    return tuple(name for name in current.spec.refs if _OUR_BRANCH.fullmatch(name)) if current else ()
-
-
-def _drop_leftovers(current: Observed, wanted: set[str]) -> Iterator[Operation]:
-    """Drop the branches of operations that no manifest asks for any more; main never had anything of them."""
-    changes = tuple(DropRef(ref=current.spec.refs[name]) for name in _leftovers(current) if name not in wanted)
-    if changes:
-        branches = "1 branch" if len(changes) == 1 else f"{len(changes)} branches"
-        yield _upkeep(f"drop {branches} of given-up work", current, changes)
-
-
 def _forgotten(desired: Desired, current: Observed, target: TableSpec) -> Iterator[Operation]:
     if memory_after(desired, current, target):
-        yield _upkeep("remember the expressions of computed columns", current, ())
+        yield upkeep_commit("remember the expressions of computed columns", current)
 
 
-def _upkeep(summary: str, current: Observed, changes: tuple[Change, ...]) -> Operation:
+def upkeep_commit(summary: str, current: Observed, changes: tuple[Change, ...] = ()) -> Operation:
+    """Make a metadata commit that is upkeep."""
     return Operation(
         id=operation_id(current.version, OperationKind.COMMIT, changes),
         kind=OperationKind.COMMIT,

@@ -107,7 +107,21 @@ class Published(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", ta
     replayed: bool = False
 
 
-Event = Started | Committed | Replayed | Renamed | Dropped | Skipped | Refused | Failed | Progress | Published
+class Validated(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="validated"):
+    """A scan found the rows of a snapshot as the coming commit needs them; files, rows and bytes were read."""
+
+    table: TableIdent
+    operation: str
+    summary: str
+    snapshot_id: int | None = None
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+
+Event = (
+    Started | Committed | Replayed | Renamed | Dropped | Skipped | Refused | Failed | Progress | Published | Validated
+)
 
 
 def encode_event(event: Event) -> str:

@@ -189,6 +189,17 @@ _DESTRUCTIVE = (
         after="laketable apply -f orders.yaml\n",
         fix="Remove the table from the other repository first; take it over only when that one is gone.",
     ),
+    _kind(
+        "LK113",
+        "Somebody else moved a tag that follows main",
+        WARNING,
+        why="The tag is not where its schedule put it, so somebody means it to be elsewhere. LakeTable does not move "
+        "it again, because a tag is a promise to whoever made it.",
+        before="tags: [{name: nightly, track: main, schedule: '0 2 * * *'}]   # and REPLACE TAG nightly by hand\n",
+        after="tags: [{name: nightly, track: main, schedule: '0 2 * * *'}]   # and DROP TAG nightly, then apply\n",
+        fix="Drop the tag and apply: it is made anew at main's head and follows main again; or remove it from the "
+        "manifest.",
+    ),
 )
 
 _DATA = (
@@ -227,8 +238,9 @@ _DATA = (
         "Nothing proves yet that the column can be required",
         ERROR,
         why="Some files have no usable null count (the column is younger than they are, counts are switched off, or "
-        "deletes blur them), so only reading them would tell. That scan is a data job, which this version does not run "
-        "yet.",
+        "deletes blur them), so only reading them tells. 'laketable apply' reads just these files, in a data job, and "
+        "commits when no value is missing: then this is information. It stays an error where no scan helps: for the "
+        "parts of lists and maps, for an undo, and where no data job runs.",
         before="columns:\n  - {name: order_id, type: long, required: true}\n",
         after="columns:\n  - {name: order_id, type: long}\n",
         fix="Rewrite the unproven files (compaction records null counts), then plan again; or leave the "
@@ -354,6 +366,26 @@ _DATA = (
         "  - {name: day, type: date, computed: {expression: 'to_date(at)'}}\n"
         "partitioning: [{column: at, transform: day}]\n",
         fix="Compute it from plain columns, and keep it out of partitioning, sort order and identifier fields.",
+    ),
+    _kind(
+        "LK225",
+        "The format has no index of this type",
+        ERROR,
+        why="Iceberg has no indexes. Bloom filters, sort orders, z-orders and distinct counts come close to some; "
+        "nothing comes close to the others, and pretending would only cost.",
+        before="indexes: [{name: by_text, columns: [note], type: inverted}]\n",
+        after="indexes: [{name: by_customer, columns: [customer_ref], type: bloom}]\n",
+        fix="Remove it, or choose bloom, sort, zorder or ndv.",
+    ),
+    _kind(
+        "LK226",
+        "A z-order that nothing makes",
+        WARNING,
+        why="No writer knows of a z-order: files only get one when LakeTable rewrites them, which this index does not "
+        "ask for.",
+        before="indexes: [{name: by_place, columns: [lat, lon], type: zorder}]\n",
+        after="indexes: [{name: by_place, columns: [lat, lon], type: zorder, rewriteExisting: true}]\n",
+        fix="Add `rewriteExisting: true` to it.",
     ),
 )
 

@@ -22,6 +22,7 @@ from reconciler.plan.dialect import Context, Dialect
 from reconciler.plan.findings import suppress
 from reconciler.plan.hashing import compared_properties, desired_hash, operation_id, past_hash, plan_hash
 from reconciler.plan.operations import Finding, Note, Operation, OperationClass, OperationKind, Plan, Severity
+from reconciler.plan.rewrites import plan_rewrites
 from reconciler.plan.summaries import commit_summary
 from reconciler.plan.unsettled import data_feature_findings, problem_finding
 from reconciler.plan.upkeep import upkeep_operations
@@ -40,6 +41,7 @@ def plan(
     files: tuple[DataFile, ...] | None = None,
     view: ViewInputs | None = None,
     take_ownership: bool = False,
+    proven: Proven = NOTHING_SCANNED,
 ) -> Plan:
     """Plan one manifest against one table; raises OwnershipConflict for somebody else's, unless it may be taken.
 
@@ -52,11 +54,17 @@ def plan(
     if desired.data_features:
         found += data_feature_findings(desired)
     base = current.version if current else None
-    verdict = _judge(changes, Context(current, binding.spec, files), dialect) if changes else _NOTHING
-    operations = _operations(verdict, base, guards_snapshot=verdict.guards_snapshot) if changes else ()
+    files = proven.told(files) if files is not None and proven.files else files
+    context = Context(current, binding.spec, files)
+    verdict = _judge(changes, context, dialect) if changes else _NOTHING
+    scan = plan_scan(context, verdict.notes, verdict.findings, ())
+    guards = verdict.guards_snapshot or scan.guards_snapshot
+    verdict = msgspec.structs.replace(verdict, notes=scan.notes, findings=scan.findings, guards_snapshot=guards)
+    operations = (*scan.operations, *_operations(verdict, base, guards_snapshot=guards)) if changes else ()
     found += verdict.findings
     refresh = plan_view(desired, current, view)
-    data = plan_computed(desired, current, binding.spec, changes, files, kept=branches_of(refresh))
+    data = plan_computed(desired, current, binding.spec, changes, files)
+    data = plan_rewrites(desired, current, binding.spec, changes, files, data)
     operations = (*operations, *data.operations, *refresh.operations)
     found += (*data.findings, *refresh.findings)
     wanted = desired_hash(desired) if operations else ""
@@ -72,7 +80,11 @@ def plan(
         findings=suppress(found, desired.suppressions) if found or desired.suppressions else (),
         upkeep=()
         if operations or current is None
-        else (*upkeep_operations(desired, current), *data.upkeep, *refresh.upkeep),
+        else (
+            *upkeep_operations(desired, current),
+            *data.upkeep,
+            *refresh.upkeep,
+        ),
         guards_snapshot=verdict.guards_snapshot,
         desired_hash=wanted,
         hash=plan_hash(wanted, base, compared_properties(desired, current), operations) if operations else "",

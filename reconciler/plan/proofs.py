@@ -93,6 +93,11 @@ def _needs_data_files(change: Change) -> bool:
             return False
 
 
+def uncounted(field_id: int) -> int:
+    """Return the key of what no manifest counts, lists, maps and structs: only a scan of rows writes it down."""
+    return -field_id
+
+
 def widens(before: Type, after: Type, format_version: int) -> bool:
     """Say whether this is a promotion that the format makes in place; only primitives are ever promoted."""
     return isinstance(before, str) and isinstance(after, str) and can_widen(before, after, format_version)

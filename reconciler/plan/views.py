@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from reconciler.model.table import BOOKKEEPING_PREFIX, DataFile, Desired, Observed, TableIdent
+from reconciler.model.table import BOOKKEEPING_PREFIX, DataFile, Desired, Observed, Statistics, TableIdent
 from reconciler.model.types import FieldPath
 from reconciler.plan.amounts import plural, size
 from reconciler.plan.data import DONE_PREFIX, Planned, branch_of
+from reconciler.plan.findings import suppress
 from reconciler.plan.hashing import compared_properties, data_operation_id, desired_hash, plan_hash
 from reconciler.plan.operations import (
     Cost,
@@ -183,6 +184,18 @@ def plan_view(desired: Desired, current: Observed | None, inputs: ViewInputs | N
     return Planned(operations=_with_parts(_refresh(desired, current, inputs, inputs.query, memory)))
 
 
+def plan_unreadable_view(desired: Desired, current: Observed | None, inputs: ViewInputs, *, catalog: str) -> Plan:
+    """Return the plan of a view whose query cannot be read: findings, and nothing to do."""
+    return Plan(
+        table=desired.ident,
+        owner=desired.owner,
+        catalog=catalog,
+        base=current.version if current else None,
+        statistics=current.statistics if current else Statistics(),
+        findings=suppress(inputs.findings, desired.suppressions),
+    )
+
+
 def refresh_plan(desired: Desired, current: Observed, made: Plan) -> Plan | None:
     """Turn the plan of a view in sync into one that refreshes it; None: its sources have not moved."""
     refresh = next((operation for operation in made.upkeep if isinstance(operation.work, Refresh)), None)
@@ -245,7 +258,7 @@ def _work(
             )
             for state in inputs.sources
         ),
-        edges={o.name: tuple(sorted(Edge(e.table, e.path) for e in o.edges if e.table)) for o in query.outputs},
+        edges=query_edges(query),
         delta=delta,
         keys=tuple(key.output for key in shape.keys) if shape else (),
         measures={measure.output: measure.function for measure in shape.measures} if shape else {},
@@ -385,10 +398,12 @@ def _moved_at(source: SourceRead, seen: Observed | None) -> int:
     return later[0][0] if later else 0
 
 
-def reads_column(memory: RememberedView, table: TableIdent, path: FieldPath) -> bool:
-    """Say whether a view reads a column, a part of it, or the whole that it is part of."""
-    read = [source.columns for source in memory.sources if source.table == table]
-    return any(one[: len(path)] == path or path[: len(one)] == one for columns in read for one in columns)
+def query_edges(query: Query) -> dict[str, tuple[Edge, ...]]:
+    """Map a query's columns to the source columns that they are made of."""
+    return {
+        output.name: tuple(sorted(Edge(edge.table, edge.path) for edge in output.edges if edge.table is not None))
+        for output in query.outputs
+    }
 
 
 def _digest(value: object) -> str:

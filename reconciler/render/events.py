@@ -16,6 +16,7 @@ from reconciler.plan.events import (
     Replayed,
     Skipped,
     Started,
+    Validated,
     encode_event,
 )
 from reconciler.render.grid import Style, paint
@@ -45,6 +46,9 @@ def render_event(event: Event, *, color: bool = False) -> str:
         case Published(summary=summary, replayed=replayed):
             found = " (an earlier run had published it)" if replayed else _amount(event)
             return f"{paint('✓', Style.ADD, color)} {table}: {clean(summary)}{found}"
+        case Validated(summary=summary, files=files, rows=rows):
+            read = f"{plural(files, 'file')}, {plural(rows, 'row')} scanned"
+            return f"{paint('✓', Style.ADD, color)} {table}: {clean(summary)}: {read}"
         case Skipped(message=message):
             return paint(f"= {table}: {clean(message)}", Style.DIM, color)
         case Refused(reason=reason, message=message, hint=hint):

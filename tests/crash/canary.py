@@ -15,22 +15,27 @@ from reconciler.errors import ExitCode, LakeError
 from reconciler.model.table import TableIdent
 from reconciler.plan.operations import Backfill, BackfillColumn, Operation, OperationClass, OperationKind
 
-CANARY = Operation(
-    id="c0ffee00c0ffee00",
-    kind=OperationKind.BACKFILL,
-    summary="add one",
-    operation_class=OperationClass.REWRITE,
-    work=Backfill(columns=(BackfillColumn(name="x", field_id=2, sql="`x` + 1", recompute=True),)),
-)
+
+def operation(number: int) -> Operation:
+    """Say what is done for the n-th time."""
+    column = BackfillColumn(name="x", field_id=2, sql="`x` + 1", recompute=True, revision=number)
+    return Operation(
+        id=f"{number:016x}",
+        kind=OperationKind.BACKFILL,
+        summary="add one",
+        operation_class=OperationClass.REWRITE,
+        work=Backfill(columns=(column,)),
+    )
 
 
 def main(args: Sequence[str]) -> int:
-    """Add one to x in a table of a REST catalog: uri, table, its uuid."""
-    uri, table, uuid = args
+    """Add one to x in a table of a REST catalog: uri, table, its uuid, and for the how manieth time."""
+    uri, table, uuid, number = args
     session = spark_session([("lake", {"type": "rest", "uri": uri})], short=True)
-    ref = staging_ref(TableIdent.parse(table), uuid, CANARY)
+    wanted = operation(int(number))
+    ref = staging_ref(TableIdent.parse(table), uuid, wanted)
     try:
-        SparkEngine(session, "lake", chunk_bytes=1).execute(CANARY, ref, print).commit()
+        SparkEngine(session, "lake", chunk_bytes=1).execute(wanted, ref, print).commit()
     except LakeError as error:
         print(f"error: {error}", file=sys.stderr)
         return ExitCode.ERROR

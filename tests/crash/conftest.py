@@ -13,10 +13,27 @@ from reconciler.engines import local_runtime
 from tests.crash.recorder import CommitProxy
 from tests.crash.runs import Run, Story, as_a_process, in_this_process
 from tests.crash.scenarios import Scenario
+from tests.crash.tally import Line, table
 from tests.crash.world import InProcess, World
 
+TALLY = pytest.StashKey[list[Line]]()
 _NUMBERS = itertools.count()
 Tell = Callable[[Scenario], Story]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print what became of the matrix, when it ran."""
+    lines = config.stash.get(TALLY, [])
+    if lines:
+        terminalreporter.section("kill -9 before and after every write")
+        for line in table(lines):
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def tally(request: pytest.FixtureRequest) -> list[Line]:
+    """Count points; printed at the end."""
+    return request.config.stash.setdefault(TALLY, [])
 
 
 @pytest.fixture

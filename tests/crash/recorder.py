@@ -94,9 +94,9 @@ class CommitProxy(FaultProxy):
         else:
             self._at[point.number] = Fault(drop_after=True, call=self._cut)
 
-    def meet(self, number: int, fault: Fault) -> None:
+    def meet(self, faults: Mapping[int, Fault]) -> None:
         """Let the n-th write meet a fault."""
-        self._at[number] = fault
+        self._at |= faults
 
     def _cut(self) -> None:
         with self._counting:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.cli.lab import Result
 from tests.crash import canary, oracles
-from tests.crash.recorder import Point, points
+from tests.crash.recorder import Point, When
 from tests.crash.scenarios import Scenario
-from tests.crash.world import World, kill_group
+from tests.crash.world import TIMEOUT_SECONDS, World, kill_group, wait_for_group
+from tests.proxy import Fault
 
 Run = Callable[[World, Scenario], Result]
 
@@ -63,9 +67,10 @@ class Story:
         self.converged()
         return self.recorded
 
-    def finish(self) -> Result:
-        """Run it undisturbed."""
+    def finish(self, faults: Mapping[int, Fault] | None = None) -> Result:
+        """Run it to its end, whatever the n-th write meets."""
         self.world.proxy.start()
+        self.world.proxy.meet(faults or {})
         result = self.run(self.world, self.scenario)
         assert result.code == 0, f"exit {result.code}\n{result.out}\n{result.err}"
         return result
@@ -91,17 +96,31 @@ class Story:
 
     def kill_at(self, point: Point) -> list[str]:
         """Run it as a process that is killed at a point; return what was written before."""
-        proxy, pids = self.world.proxy, list[int]()
-        proxy.start()
-        proxy.end_at(point, lambda: kill_group(pids[0]))
+        self.world.proxy.start()
+        with self._process() as process:
+            self.world.proxy.end_at(point, lambda: kill_group(process.pid))
+            code = process.wait(timeout=TIMEOUT_SECONDS)
+        assert code == -signal.SIGKILL, f"it ended by itself ({code}) before {point}"
+        return self.world.proxy.written
+
+    def interrupt_at(self, number: int) -> int:
+        """Run it as a process that gets a terminal's Ctrl-C during the n-th write; return its exit code."""
+        self.world.proxy.start()
+        with self._process() as process:
+            self.world.proxy.meet({number: Fault(call=lambda: os.killpg(process.pid, signal.SIGINT))})
+            code = process.wait(timeout=TIMEOUT_SECONDS)
+            wait_for_group(process.pid)
+        return code
+
+    @contextlib.contextmanager
+    def _process(self) -> Iterator[subprocess.Popen[str]]:
+        """Start the command; whatever becomes of it, nothing of it is left."""
         process = self.world.spawn(self.world.argv(self.scenario.command(self.world)))
-        pids.append(process.pid)
         try:
-            code = process.wait(timeout=180)
+            yield process
         finally:
             kill_group(process.pid)
-        assert code == -signal.SIGKILL, f"it ended by itself ({code}) before {point}"
-        return proxy.written
+            process.wait()
 
     def _versions(self) -> int:
         return sum(self._version(name) for name in self.world.tables())
@@ -110,6 +129,11 @@ class Story:
         return len(self.world.metadata(name).get("metadata-log", ())) + 1
 
 
-def all_points(story: Story) -> list[Point]:
-    """List every place to end a recorded story."""
-    return points(story.recorded)
+def killed_and_taken_up(story: Story, point: Point, recorded: Sequence[str]) -> None:
+    """Kill it at a point: nothing but the writes before it are made, and by the next run nothing but the others."""
+    story.restart()
+    taken = point.number if point.when is When.AFTER else point.number - 1
+    assert story.kill_at(point) == list(recorded[:taken])
+    story.finish()
+    assert story.world.proxy.written == list(recorded[taken:])
+    story.converged()

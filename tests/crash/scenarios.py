@@ -82,9 +82,10 @@ def _prepare_canary(world: World) -> None:
     world.add("counted", orders(8)[4:])
 
 
-def _canary(world: World) -> tuple[str, ...]:
+def add_one(world: World, number: int = 1) -> tuple[str, ...]:
+    """Return the command that adds one to x, for the n-th time."""
     uuid = str(world.metadata("counted")["table-uuid"])
-    return ("canary", world.proxy.uri, world.full("counted"), uuid)
+    return ("canary", world.proxy.uri, world.full("counted"), uuid, str(number))
 
 
 CANARY = Scenario(
@@ -94,7 +95,7 @@ CANARY = Scenario(
     rows={"counted": [(r["id"], None if r["x"] is None else r["x"] + 1) for r in orders(8)]},
     columns={"counted": ("id", "x")},
     chunks=2,
-    command=_canary,
+    command=add_one,
 )
 
 SCENARIOS = (BACKFILL, CANARY)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,6 @@ from tests.cli.lab import PROGRAM, ROOT, Lab, Result
 from tests.crash.recorder import CommitProxy
 
 TIMEOUT_SECONDS = 180
-# Half of what a short Spark job takes is the JVM's start and its compiler.
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
 class InProcess:
@@ -114,14 +113,12 @@ class World(Lab):
     # ------------------------------------------------------------ processes
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of a process: no settings of this machine, a JVM that starts fast."""
+        """Return the environment of a process: no settings of this machine."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYICEBERG_", "LAKETABLE_"))}
-        options = " ".join(filter(None, [os.environ.get("JDK_JAVA_OPTIONS"), QUICK_JVM, _shared_classes()]))
         return {
             **kept,
             "PYICEBERG_HOME": str(self.folder),
             "LAKETABLE_CACHE": "off",
-            "JDK_JAVA_OPTIONS": options,
             "PYTHONPATH": str(ROOT),
         }
 
@@ -163,9 +160,17 @@ def kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
+def wait_for_group(pid: int) -> None:
+    """Wait until nothing that a process started runs any more; it must not take long."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    raise AssertionError("a process it started outlives it")
+
+
 def _path(uri: str) -> Path:
     return Path(urlparse(uri).path)
-
-
-def _shared_classes() -> str:
-    return ""

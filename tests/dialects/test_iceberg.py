@@ -24,6 +24,7 @@ from reconciler.model.table import (
 )
 from reconciler.model.types import Field, ListType, MapType
 from reconciler.plan.operations import OperationClass, Plan
+from reconciler.plan.row_work import Validate
 from tests.diff.tables import desired, field, list_of, managed, map_of, observed, spec, struct, tag, wanted
 from tests.plan.planning import blocking, codes, file, live, long_bound, message, planned
 
@@ -145,9 +146,10 @@ def test_required_disproved() -> None:
 
 def test_required_unproven_says_what_a_scan_would_read() -> None:
     made = planned(REQUIRED, live(OPTIONAL), (file(1), file(1, nulls=None), file(2)))
-    assert blocking(made) == ["LK204"]
+    assert blocking(made) == []
     assert "2 of 3 files unproven, a validation scan of 1.1 KiB is needed." in message(made, "LK204")
     assert made.operation_class is AUDIT
+    assert made.guards_snapshot
 
 
 def test_required_without_manifests_is_unproven() -> None:
@@ -163,14 +165,18 @@ def test_required_on_an_empty_table_is_proven_and_guarded() -> None:
 def test_nulls_inside_an_optional_struct_disprove_nothing() -> None:
     nested = spec(field(1, "s", struct(field(2, "a", "long"))))
     manifest = desired(wanted("s", struct(wanted("a", "long", required=True))))
-    assert blocking(planned(manifest, live(nested), (file(2, nulls=1),))) == ["LK204"]
-    assert blocking(planned(manifest, live(nested), (file(2),))) == []
+    assert scanned(planned(manifest, live(nested), (file(2, nulls=1),))) == [("s", "a")]
+    assert scanned(planned(manifest, live(nested), (file(2),))) == []
+
+
+def scanned(made: Plan) -> list[tuple[str, ...]]:
+    return [column.path for o in made.operations if isinstance(o.work, Validate) for column in o.work.required]
 
 
 def test_structs_and_repeated_fields_are_never_proven() -> None:
     outer = spec(field(1, "s", struct(field(2, "a", "long"))))
     whole = desired(wanted("s", struct(wanted("a", "long")), required=True))
-    assert blocking(planned(whole, live(outer), (file(1),))) == ["LK204"]
+    assert scanned(planned(whole, live(outer), (file(1),))) == [("s",)]
     many = spec(field(1, "l", list_of("long", 2)))
     element = ListType(element="long", element_required=True)
     assert blocking(planned(desired(wanted("l", element)), live(many), (file(2),))) == ["LK204"]

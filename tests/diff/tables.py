@@ -62,6 +62,7 @@ def observed(
         bookkeeping=write(memory) if memory else {},
         snapshot_log=log,
         snapshot_ids=frozenset(snapshot for _, snapshot in log),
+        snapshot_times={snapshot: time_ms for time_ms, snapshot in log},
     )
 
 

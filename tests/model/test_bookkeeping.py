@@ -12,8 +12,10 @@ from reconciler.model.bookkeeping import (
     PINS,
     PROPERTIES,
     REFS,
+    Approved,
     Bookkeeping,
     HistoryRecord,
+    Tracked,
     append_history,
     managed_after,
     managed_columns,
@@ -30,6 +32,8 @@ FULL = Bookkeeping(
     properties=frozenset({"write.format.default", "b"}),
     refs=frozenset({"q3-close"}),
     pins={"q3-close": 5},
+    tracked={"nightly": Tracked(snapshot_id=7, time_ms=8)},
+    approved=Approved(plan=RECORD.plan, actor="ci", operations=("0123456789abcdef",), needs=(7,)),
     history=(RECORD,),
 )
 
@@ -152,3 +156,16 @@ def test_refs_that_are_not_stated_keep_their_pins() -> None:
 
 def test_the_columns_can_be_read_alone() -> None:
     assert managed_columns(write(FULL)) == FULL.columns
+
+
+def test_of_upkeep_only_the_last_record_of_a_kind_stays_and_plans_are_never_crowded_out() -> None:
+    kept = Bookkeeping(history=(RECORD,))
+    for day in range(30):
+        for kind in ("compact", "expire-snapshots"):
+            record = HistoryRecord(plan="", time_ms=day, actor="cron", kind=kind, operation=f"{day:016x}")
+            kept = append_history(kept, record)
+    assert [(r.kind, r.time_ms) for r in kept.history] == [
+        ("commit", RECORD.time_ms),
+        ("compact", 29),
+        ("expire-snapshots", 29),
+    ]

@@ -16,7 +16,7 @@ from reconciler.model.maintenance import Maintenance, RewriteManifests
 from reconciler.model.table import DesiredRef, RefKind, Suppression, TableFormat, TableIdent
 from reconciler.plan.operations import OperationClass, OperationKind, Plan
 from reconciler.plan.planner import plan_drop, plan_offline, plan_undo
-from tests.diff.tables import NOW_MS, ORDERS, OWNER, desired, field, managed, observed, spec, struct, tag, wanted
+from tests.diff.tables import NOW_MS, ORDERS, OWNER, desired, field, managed, observed, spec, struct, wanted
 from tests.plan.planning import blocking, codes, file, live, message, planned
 
 ICEBERG = dialect_for(TableFormat.ICEBERG)
@@ -113,22 +113,6 @@ def test_taking_a_table_is_a_change_that_names_whom_it_was_taken_from() -> None:
 
 
 # ---------------------------------------------------------------- upkeep
-
-
-def test_a_tag_that_follows_a_branch_is_upkeep_not_drift() -> None:
-    tagged = msgspec.structs.replace(LIVE, refs={"nightly": tag("nightly", 6)})
-    manifest = desired(
-        wanted("id", "int"),
-        wanted("cust_id"),
-        refs=(DesiredRef(name="nightly", kind=RefKind.TAG, track="main", schedule="0 2 * * *"),),
-    )
-    memory = managed(tagged, refs=frozenset({"nightly"}))
-    lagging = planned(manifest, observed(tagged, memory, snapshots={400: 6, 500: 7}))
-    level = planned(manifest, observed(tagged, memory, snapshots={400: 6}))
-    assert lagging.is_empty
-    assert [operation.kind for operation in lagging.upkeep] == [OperationKind.MAINTAIN]
-    assert "0 2 * * *" in lagging.upkeep[0].summary
-    assert level.upkeep == ()
 
 
 # ---------------------------------------------------------------- guards and findings

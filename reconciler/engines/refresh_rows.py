@@ -1,0 +1,254 @@
+"""The rows of a view: its query over pinned sources, and what the changes of one source make of the rows there are.
+
+Whatever the way, the rows are those of the whole query at the new watermarks. Groups merge while their source was only
+appended to; otherwise the groups that changed rows touch are computed again, or the rows exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from reconciler.engines.data_files import Task, iterate, live_tasks
+from reconciler.engines.java_errors import class_names, translate
+from reconciler.engines.source_changes import SourceChange
+from reconciler.engines.staged import Site
+from reconciler.engines.staging import StagingTable
+from reconciler.engines.table_cache import table_cache
+from reconciler.errors import CommitConflict, InvalidInput, LakeError
+from reconciler.model.table import TableIdent
+from reconciler.plan.operations import Refresh, Slot, SourceRead
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_MERGE = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
+_LEAVES = frozenset({"DataSourceV2Relation", "DataSourceV2ScanRelation", "LocalRelation"})
+_UNGROUPED = ("map<", "variant")
+
+
+class ViewRows:
+    """Makes the rows of one refresh; temporary views live as long as `open` does."""
+
+    def __init__(self, site: Site, refresh: Refresh) -> None:
+        """Read nothing yet."""
+        self._site, self._refresh = site, refresh
+        self._session = site.session
+        self._stack = ExitStack()
+        self._tables: dict[TableIdent, Any] = {}
+        self._prefix = f"lt_{uuid4().hex}"
+        self._names = 0
+
+    @contextmanager
+    def open(self) -> Iterator[ViewRows]:
+        """Give back what Spark keeps for us at the end."""
+        with self._stack:
+            yield self
+
+    # ------------------------------------------------------------ ways
+
+    def full(self) -> DataFrame:
+        """Run the whole query."""
+        return self._query({})
+
+    def appended(self, change: SourceChange) -> DataFrame:
+        """Run the query over the rows that were added."""
+        return self._query({self._delta.table: self._staged(change.added)})
+
+    def merged(self, before: DataFrame, change: SourceChange) -> DataFrame:
+        """Merge the groups of the added rows into those there are."""
+        from pyspark.sql import functions as F
+
+        both = before.select(*self._refresh.columns).unionAll(self.appended(change).select(*self._refresh.columns))
+        merge = {"sum": F.sum, "min": F.min, "max": F.max}
+        measures = [merge[_MERGE[f]](_column(name)).alias(name) for name, f in self._refresh.measures.items()]
+        keys = [_column(name) for name in self._refresh.keys]
+        if not measures:
+            return both.distinct()
+        return both.groupBy(*keys).agg(*measures)
+
+    def recomputed(self, before: DataFrame, change: SourceChange) -> DataFrame:
+        """Compute the groups again that a changed row is or was in; leave the others."""
+        changed = self._net(change)
+        keys = self._refresh.keys
+        touched = self._query({self._delta.table: changed}).select(*keys).distinct().cache()
+        self._stack.callback(touched.unpersist)
+        kept = _matching(before.select(*self._refresh.columns), touched, keys, "left_anti")
+        again = _matching(self._query({}), touched, keys, "left_semi")
+        return kept.unionAll(again.select(*self._refresh.columns))
+
+    def exchanged(self, before: DataFrame, change: SourceChange) -> DataFrame:
+        """Take away what the removed rows gave, and add what the new ones give."""
+        old, new = self._staged(change.removed), self._staged(change.added)
+        gone = self._query({self._delta.table: old.exceptAll(new)})
+        come = self._query({self._delta.table: new.exceptAll(old)})
+        columns = self._refresh.columns
+        target = self._fitted(before)
+        return target.exceptAll(self._fitted(gone)).unionAll(self._fitted(come)).select(*columns)
+
+    # ------------------------------------------------------------ sources
+
+    @property
+    def _delta(self) -> SourceRead:
+        return next(source for source in self._refresh.sources if source.table == self._refresh.delta)
+
+    def source(self, source: SourceRead) -> Any:
+        """Load a source's table; another table of that name is a conflict."""
+        if source.table not in self._tables:
+            table = StagingTable(self._session, self._site.catalog, source.table).load()
+            if str(table.uuid().toString()) != source.uuid:
+                raise CommitConflict("It was dropped and made anew.", where=str(source.table), hint="Plan again.")
+            self._tables[source.table] = table
+        return self._tables[source.table]
+
+    def _pinned(self, source: SourceRead) -> DataFrame:
+        """Read a source at its watermark, under its schema of today."""
+        name = _table_name(self._site.catalog, source.table)
+        table = self.source(source)
+        if source.snapshot_id is None:
+            return self._session.table(name).where("false")
+        snapshot = table.snapshot(source.snapshot_id)
+        if snapshot is None:
+            raise CommitConflict(
+                f"Its snapshot {source.snapshot_id} expired before it was read.",
+                where=str(source.table),
+                hint="Apply again.",
+            )
+        if snapshot.schemaId() == table.schema().schemaId():
+            return self._session.read.option("versionAsOf", str(source.snapshot_id)).table(name)
+        return self._tasks(table, live_tasks(table, source.snapshot_id, lambda file: True), name)
+
+    def _staged(self, tasks: Sequence[Task]) -> DataFrame:
+        """Read some files of the changed source: the columns that the query reads."""
+        source = self._delta
+        frame = self._tasks(self.source(source), tasks, _table_name(self._site.catalog, source.table))
+        names = list(dict.fromkeys(path[0] for path in source.columns))
+        return frame.select(*map(_column, names)) if names else frame
+
+    def _tasks(self, table: Any, tasks: Sequence[Task], name: str) -> DataFrame:
+        if not tasks:
+            return self._session.table(name).where("false")
+        spark = self._session._jvm.org.apache.iceberg.spark
+        group, staged = str(uuid4()), self._session._jvm.java.util.ArrayList()
+        for task in tasks:
+            staged.add(task.java)
+        cache, reads = table_cache(self._session), spark.ScanTaskSetManager.get()
+        cache.add(group, table)
+        self._stack.callback(cache.remove, group)
+        reads.stageTasks(table, group, staged)
+        self._stack.callback(reads.removeTasks, table, group)
+        return self._session.read.format("iceberg").load(group)
+
+    def _net(self, change: SourceChange) -> DataFrame:
+        """Return the rows that really changed: a rewritten file carries most of its rows over."""
+        from pyspark.sql import functions as F
+
+        old, new = self._staged(change.removed), self._staged(change.added)
+        if any(word in field.dataType.simpleString() for field in old.schema.fields for word in _UNGROUPED):
+            return old.unionAll(new)
+        sign = f"{self._prefix}_sign"
+        both = old.withColumn(sign, F.lit(-1)).unionAll(new.withColumn(sign, F.lit(1)))
+        names = old.columns
+        return both.groupBy(*map(_column, names)).agg(F.sum(sign).alias(sign)).where(f"`{sign}` <> 0").drop(sign)
+
+    # ------------------------------------------------------------ the query
+
+    def _query(self, instead: dict[TableIdent, DataFrame]) -> DataFrame:
+        """Run the query with some tables replaced, every other one pinned."""
+        relations = {
+            source.table: self._view(instead[source.table] if source.table in instead else self._pinned(source))
+            for source in self._refresh.sources
+        }
+        text = "".join(p if isinstance(p, str) else _relation(p, relations) for p in self._refresh.pieces)
+        frame = self._session.sql(text)
+        _check(frame)
+        return frame
+
+    def _view(self, frame: DataFrame) -> str:
+        self._names += 1
+        name = f"{self._prefix}_{self._names}"
+        frame.createOrReplaceTempView(name)
+        self._stack.callback(self._session.catalog.dropTempView, name)
+        return f"`{name}`"
+
+    def _fitted(self, frame: DataFrame) -> DataFrame:
+        """Give rows the columns of the view's table, converted to their types."""
+        fields = self._session.table(_table_name(self._site.catalog, self._site.ref.table)).schema.fields
+        return frame.select(*(_column(field.name).cast(field.dataType).alias(field.name) for field in fields))
+
+    # ------------------------------------------------------------ write
+
+    def write(self, frame: DataFrame, table: Any) -> list[Any]:
+        """Write rows as files of the view's table and return them; nothing is committed."""
+        spark = self._session._jvm.org.apache.iceberg.spark
+        group = str(uuid4())
+        cache, writes = table_cache(self._session), spark.FileRewriteCoordinator.get()
+        cache.add(group, table)
+        try:
+            self._fitted(frame).write.format("iceberg").option("fanout-enabled", "true").mode("append").save(group)
+            return [file.copy() for file in iterate(writes.fetchNewFiles(table, group))]
+        except LakeError:
+            raise
+        except Exception as error:
+            raise row_failure(error, str(self._site.ref.table)) from error
+        finally:
+            cache.remove(group)
+            writes.clearRewrite(table, group)
+
+
+def row_failure(error: Exception, where: str) -> LakeError:
+    """Say what a refresh that Spark gave up means, never in Spark's words: they may quote rows."""
+    names = class_names(error)
+    if any(name.startswith("Spark") and name.endswith("Exception") for name in names):
+        first = next(name for name in names if name.startswith("Spark"))
+        return InvalidInput(
+            f"The query of the view fails on a row ({first}).",
+            where=where,
+            hint="Use try_cast, try_divide and the like. The view keeps the rows it has.",
+        )
+    if any(name.endswith("AnalysisException") for name in names):
+        return InvalidInput("Spark refuses the query of the view.", where=where, hint="Check its types and names.")
+    return translate(error, where)
+
+
+def _check(frame: DataFrame) -> None:
+    """Let Spark have the last word on what our parser let through: tables only, and the same rows every time."""
+    plan = frame._jdf.queryExecution().analyzed()
+    leaves = plan.collectLeaves()
+    kinds = {str(leaves.apply(i).getClass().getSimpleName()) for i in range(leaves.size())}
+    if not plan.deterministic() or not plan.subqueriesAll().isEmpty() or not kinds <= _LEAVES:
+        raise InvalidInput(
+            "Spark finds the query of the view not deterministic, or reading something else than tables.",
+            hint="Write it over tables of the catalog, with documented functions.",
+        )
+
+
+def _matching(rows: DataFrame, touched: DataFrame, keys: Sequence[str], how: str) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    other = touched.select(*(_column(key).alias(f"lt_key_{n}") for n, key in enumerate(keys)))
+    same = F.lit(True)
+    for n, key in enumerate(keys):
+        same = same & rows[_quoted(key)].eqNullSafe(other[f"lt_key_{n}"])
+    return rows.join(other, same, how)
+
+
+def _relation(slot: Slot, relations: dict[TableIdent, str]) -> str:
+    name = relations[slot.table]
+    return name if slot.alias is None else f"{name} AS {_quoted(slot.alias)}"
+
+
+def _table_name(catalog: str, table: TableIdent) -> str:
+    return ".".join(_quoted(part) for part in (catalog, *table.namespace, table.name))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _column(name: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.col(_quoted(name))

@@ -1,0 +1,83 @@
+"""What a table remembers of a plan that was released: its data operations go on after a crash, and its undo tag stays.
+
+The commit that starts a plan writes both: the ids of its data operations into `laketable.approved`, and the tag
+`lt_undo_<plan>` on what main's head was. A plan made after a crash finds its operations released already.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from reconciler.diff.changes import CreateRef
+from reconciler.model.bookkeeping import Approved, approved
+from reconciler.model.maintenance import UNDO_AGE_MS
+from reconciler.model.table import Desired, Observed, Ref, RefKind
+from reconciler.plan.expiry import UNDO_PREFIX
+from reconciler.plan.hashing import PREFIX
+from reconciler.plan.operations import Operation, OperationClass, Plan
+from reconciler.plan.row_work import Validate
+from reconciler.plan.table_work import Restore
+
+UNDO_DIGITS = 12
+
+
+def released(plan: Plan, current: Observed | None) -> Plan:
+    """Mark the operations that an approval of before covers: they resume."""
+    before = approved(current.bookkeeping) if current else None
+    if before is None or not plan.operations:
+        return plan
+    ids = frozenset(before.operations)
+    operations = tuple(
+        msgspec.structs.replace(o, resumes=True) if o.id in ids and not o.changes else o for o in plan.operations
+    )
+    return plan if operations == plan.operations else msgspec.structs.replace(plan, operations=operations)
+
+
+def starts(plan: Plan) -> bool:
+    """Say whether carrying a plan out begins with a commit that releases its data operations."""
+    return any(not operation.resumes for operation in _released_by(plan))
+
+
+def is_continued(plan: Plan, current: Observed | None, reviewed: Plan) -> bool:
+    """Say whether a plan is what is left of a reviewed one that was started."""
+    before = approved(current.bookkeeping) if current else None
+    is_same = before is not None and before.plan == reviewed.hash
+    return is_same and bool(plan.operations) and all(operation.resumes for operation in plan.operations)
+
+
+def approval_of(plan: Plan, current: Observed | None, *, actor: str) -> Approved | None:
+    """Return what the commit that starts a plan remembers: None for a plan of metadata only."""
+    works = _released_by(plan)
+    if not works:
+        return None
+    if not starts(plan) and current is not None:
+        return approved(current.bookkeeping)
+    needs = tuple(sorted({o.work.target for o in works if isinstance(o.work, Restore)}))
+    ids = tuple(dict.fromkeys(operation.id for operation in works))
+    return Approved(plan=plan.hash, actor=actor, operations=ids, needs=needs)
+
+
+def _released_by(plan: Plan) -> tuple[Operation, ...]:
+    """List the operations that change rows; a scan only looks."""
+    return tuple(o for o in plan.operations if o.work is not None and not isinstance(o.work, Validate))
+
+
+# ---------------------------------------------------------------- undo tags
+
+
+def undo_tag(plan_hash: str) -> str:
+    """Name the tag on what a plan replaced."""
+    return f"{UNDO_PREFIX}{plan_hash.removeprefix(PREFIX)[:UNDO_DIGITS]}"
+
+
+def undo_tag_change(plan: Plan, desired: Desired, current: Observed | None, *, now_ms: int) -> CreateRef | None:
+    """Return the tag that a destructive or rewriting plan leaves on main's head; None: it needs none, or has it."""
+    if plan.operation_class < OperationClass.REWRITE or current is None or current.version.snapshot_id is None:
+        return None
+    name, head = undo_tag(plan.hash), current.version.snapshot_id
+    if name in current.spec.refs:
+        return None
+    keep_ms = desired.maintenance.undo_age_ms if desired.maintenance else UNDO_AGE_MS
+    # Iceberg counts a tag's age from its snapshot, which may be old by now.
+    age_ms = max(0, now_ms - current.snapshot_times.get(head, now_ms))
+    return CreateRef(ref=Ref(name=name, kind=RefKind.TAG, snapshot_id=head, max_ref_age_ms=age_ms + keep_ms))

@@ -1,0 +1,150 @@
+"""What every file of a table shall have (`Aspect`), what the table remembers of it, and which files lack it; pure.
+
+Partition spec and sort order of a file stand in its manifest. What a manifest does not tell, bloom filters and
+z-orders, follows from when the file came: the memory `laketable.built.<name>` says up to which sequence number every
+file was looked at or written anew. Plan and job ask the same functions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from reconciler.model.indexes import BLOOM, SORT, ZORDER
+from reconciler.model.table import BOOKKEEPING_PREFIX, DataFile, Desired, DesiredIndex, TableSpec
+from reconciler.model.types import FieldPath, paths_by_id
+from reconciler.plan.operations import Aspect, AspectKind
+
+BUILT_PREFIX = f"{BOOKKEEPING_PREFIX}built."
+LAYOUT = "layout"
+_INDEX = "index."
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+class Built(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a table knows of one aspect.
+
+    A pass that started from snapshot `base` left no file with a sequence number up to `through` without it; when others
+    committed meanwhile, its own files have the number `own`. An empty `definition` says only that something is wanted.
+    """
+
+    definition: str = ""
+    revision: int = 0
+    round: int = 0
+    base: int = 0
+    through: int = 0
+    own: int = 0
+
+
+class FileLayout(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of a data file."""
+
+    spec_id: int
+    sort_order_id: int
+    sequence_number: int
+    has_deletes: bool = False
+
+
+class TableLayout(msgspec.Struct, frozen=True, kw_only=True):
+    """A table's default partition spec and sort order; order 0 is "unsorted"."""
+
+    spec_id: int
+    sort_order_id: int
+
+
+_MEMORY = msgspec.json.Decoder(Built)
+
+
+def built_key(name: str) -> str:
+    """Name the property that remembers one aspect."""
+    return f"{BUILT_PREFIX}{name}"
+
+
+def read_built(bookkeeping: Mapping[str, str], name: str) -> Built | None:
+    """Read what a table remembers of one aspect; a damaged value counts as absent."""
+    try:
+        return _MEMORY.decode(bookkeeping.get(built_key(name)) or "null")
+    except ValueError:  # msgspec's decoding errors are ValueErrors too
+        return None
+
+
+def print_built(built: Built) -> str:
+    """Print it as a property's value."""
+    return _ENCODER.encode(built).decode()
+
+
+def index_name(index: DesiredIndex) -> str:
+    """Name an index's aspect."""
+    return f"{_INDEX}{index.name}"
+
+
+# ---------------------------------------------------------------- what is wanted
+
+
+def aspects_of(desired: Desired, target: TableSpec) -> Iterator[Aspect]:
+    """Yield what a manifest wants its existing files to have; a column that is not there yet has no index."""
+    if desired.rewrite_existing or any(i.type == SORT and i.rewrite_existing for i in desired.indexes):
+        layout = _digest([target.partitioning, target.sort_order])
+        yield Aspect(name=LAYOUT, kind=AspectKind.LAYOUT, definition=layout)
+    ids: dict[FieldPath, int] = {}
+    for index in desired.indexes:
+        kind = _KINDS.get(index.type)
+        if kind is None or not index.rewrite_existing:
+            continue
+        ids = ids or {path: id_ for id_, path in paths_by_id(target.schema).items()}
+        if all(path in ids for path in index.columns):
+            columns = tuple(ids[path] for path in index.columns)
+            parameters = sorted(index.properties.items())
+            definition = _digest([index.type, columns, parameters])
+            yield Aspect(name=index_name(index), kind=kind, columns=columns, definition=definition)
+
+
+_KINDS = {BLOOM: AspectKind.BLOOM, ZORDER: AspectKind.ZORDER}
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(_ENCODER.encode(value)).hexdigest()[:16]
+
+
+# ---------------------------------------------------------------- what a file has
+
+
+def layout_of(file: DataFile) -> FileLayout:
+    """Ask a file's manifest."""
+    return FileLayout(
+        spec_id=file.spec_id,
+        sort_order_id=file.sort_order_id,
+        sequence_number=file.sequence_number,
+        has_deletes=file.has_deletes,
+    )
+
+
+def has_layout(file: FileLayout, table: TableLayout) -> bool:
+    """Say whether a file is written in the table's partition spec and sort order."""
+    is_sorted = not table.sort_order_id or file.sort_order_id == table.sort_order_id
+    return file.spec_id == table.spec_id and is_sorted
+
+
+def lacks(aspect: Aspect, file: FileLayout, table: TableLayout, built: Built | None) -> bool:
+    """Say whether a file must be looked at or written anew for an aspect; `built` None: nothing is known to have it."""
+    if aspect.kind is AspectKind.LAYOUT:
+        return not has_layout(file, table)
+    if built is None or built.definition != aspect.definition or not file.sequence_number:
+        return True
+    return file.sequence_number > built.through and file.sequence_number != built.own
+
+
+def trusted(built: Built | None, snapshot_log: Sequence[int]) -> Built | None:
+    """Return the memory unless main went back behind it: then older files are live again which it does not know.
+
+    `snapshot_log` are main's heads, oldest first. Main only moves on to new snapshots; a head that comes a second time
+    since the pass began, or that was there before it, is a way back.
+    """
+    if built is None or built.base not in snapshot_log:
+        return built  # what the pass started from has expired, and with it whatever one could go back to
+    first = snapshot_log.index(built.base)
+    since, before = snapshot_log[first:], set(snapshot_log[:first])
+    is_straight = len(set(since)) == len(since) and not before.intersection(since)
+    return built if is_straight else None

@@ -1,0 +1,36 @@
+"""`kill -9` of real jobs, their JVM included, at some of their writes; `make test-crash` does it at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from reconciler.errors import ExitCode
+from tests.crash.conftest import Tell
+from tests.crash.recorder import Point, When
+from tests.crash.runs import killed_and_taken_up
+from tests.crash.scenarios import BACKFILL, CANARY, Scenario
+
+
+# The branch is there and has nothing; half of the chunks are on it; all is published and nobody heard of it.
+@pytest.mark.parametrize(
+    ("scenario", "point"),
+    [
+        pytest.param(BACKFILL, Point(2, When.AFTER), id="backfill, after its branch"),
+        pytest.param(BACKFILL, Point(5, When.BEFORE), id="backfill, before publishing"),
+        pytest.param(CANARY, Point(2, When.AFTER), id="canary, after a chunk"),
+        pytest.param(CANARY, Point(4, When.AFTER), id="canary, after publishing"),
+    ],
+)
+def test_killed_it_is_taken_up(outside: Tell, scenario: Scenario, point: Point) -> None:
+    killed_and_taken_up(outside(scenario), point, scenario.writes)
+
+
+def test_interrupted_it_ends_with_all_it_started_and_is_taken_up(outside: Tell) -> None:
+    story = outside(BACKFILL)
+    assert story.interrupt_at(3) == ExitCode.INTERRUPTED  # between its two chunks
+    written = tuple(story.world.proxy.written)
+    assert BACKFILL.writes[:3] == written[:3]
+    assert BACKFILL.writes[-1] not in written
+    story.finish()
+    assert (*written, *story.world.proxy.written) == BACKFILL.writes
+    story.converged()

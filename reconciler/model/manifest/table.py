@@ -323,6 +323,9 @@ class LakeTableSpec(Model):
             description="The columns, in order. With materializedView optional: then all its columns, to pin types and docs."
         ),
     ] = None
+    schema_from: Annotated[
+        SchemaFrom | None, Field(description="Read the columns from elsewhere; only the operator can.")
+    ] = None
     nested_fields: Annotated[
         Annotated[list[NestedField], Field(max_length=MAX_COLUMNS)] | None,
         Field(description="Renames, docs and defaults of fields inside columns."),

@@ -1,0 +1,60 @@
+"""The cluster, the operator in it and its catalog, once per run; every test has a namespace of its own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reconciler.catalogs.connection import explicit
+from reconciler.catalogs.iceberg import IcebergCatalog
+from tests.kube.cluster import Cluster, running_cluster
+from tests.kube.kubelet import Kubelet
+from tests.kube.operator import Operator, catalog, install, running_operator
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Run a real API server with the CRDs and the operator's role."""
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def operator_kubeconfig(cluster: Cluster) -> Path:
+    """Install CRDs and RBAC; the kubeconfig of the operator's service account."""
+    return install(cluster)
+
+
+@pytest.fixture(scope="session")
+def operator(
+    cluster: Cluster, operator_kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Operator]:
+    """Run the operator for all tests that do not start one of their own."""
+    log = tmp_path_factory.mktemp("operator") / "operator.log"
+    with running_operator(operator_kubeconfig, log, ["--job-image", "laketable:test"]) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def kubelet(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
+    """Run the pods of Jobs."""
+    with Kubelet(cluster, tmp_path_factory.mktemp("kubelet")) as playing:
+        yield playing
+
+
+@pytest.fixture
+def namespace(cluster: Cluster, operator_kubeconfig: Path) -> str:
+    """Make a namespace for one test."""
+    return cluster.create_namespace(f"test-{next(_NUMBERS)}")
+
+
+@pytest.fixture
+def lake(cluster: Cluster, namespace: str, rest_catalog: dict[str, str]) -> IcebergCatalog:
+    """Put a LakeCatalog into the test's namespace; the catalog itself, to look at tables behind the operator's back."""
+    cluster.apply(catalog("lake", namespace, rest_catalog))
+    return IcebergCatalog(explicit("lake", rest_catalog))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
 
 import click
 
@@ -11,7 +13,7 @@ from reconciler.cli.console import note, say, wants_color
 from reconciler.cli.files import Source, read_sources
 from reconciler.cli.project import Project, load_beside, load_texts
 from reconciler.cli.workspace import Workspace, worst
-from reconciler.errors import ExitCode
+from reconciler.errors import ExitCode, InvalidInput
 from reconciler.jobs import run_job
 from reconciler.plan.data import data_operations
 from reconciler.plan.document import decode
@@ -22,20 +24,24 @@ from reconciler.render.events import render_event, render_event_json
 
 @click.command("execute")
 @click.option("--plan", "plan_file", required=True, type=click.Path(dir_okay=False), help="What 'plan --out' wrote.")
+@click.option("--catalog", "catalogs", multiple=True, type=click.Path(dir_okay=False), help="A file with LakeCatalogs.")
+@click.option(
+    "--result", "result_file", type=click.Path(dir_okay=False), help="Where to write what went wrong, as JSON."
+)
 @options.output("text", "json")
-def command(plan_file: str, output: str) -> int:
+def command(plan_file: str, catalogs: tuple[str, ...], result_file: str | None, output: str) -> int:
     """Fill rows: carry out the data operations of a plan document whose metadata is committed.
 
     'laketable apply' starts this by itself. It goes on where an earlier run stopped, and does nothing twice.
     """
     (file,) = read_sources([plan_file])
-    planned = decode(file.data, where=plan_file)
+    planned = decode(_unpacked(file.data, plan_file), where=plan_file)
     texts = [Source(item.source or plan_file, item.manifest.encode()) for item in planned]
-    around = load_beside([item.source for item in planned if os.path.exists(item.source)])
+    around = load_beside([*catalogs, *(item.source for item in planned if os.path.exists(item.source))])
     tables = load_texts(texts)
     workspace = Workspace(Project(tables, around.catalogs, around.policies))
     proposals = workspace.propose(tables)
-    told = _Told(output)
+    told = _Told(output, result_file)
     for proposal, item in zip(proposals, planned, strict=True):
         name = proposal.request.catalog_name if proposal.request else ""
 
@@ -46,11 +52,22 @@ def command(plan_file: str, output: str) -> int:
     return worst(told.codes)
 
 
-class _Told:
-    """Shows events as they happen and remembers what went wrong."""
+def _unpacked(content: bytes, name: str) -> bytes:
+    """Unpack a document that was compressed to fit into a ConfigMap."""
+    if not name.endswith(".gz"):
+        return content
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InvalidInput("This is no gzip file.", where=name) from error
 
-    def __init__(self, output: str) -> None:
+
+class _Told:
+    """Shows events as they happen and remembers what went wrong; `result` is a pod's termination message."""
+
+    def __init__(self, output: str, result: str | None = None) -> None:
         self._output = output
+        self._result = result
         self.codes: list[ExitCode] = [ExitCode.OK]
 
     def __call__(self, event: Event) -> None:
@@ -58,6 +75,9 @@ class _Told:
             say(render_event_json(event))
         else:
             (note if isinstance(event, Failed | Refused) else say)(render_event(event, color=wants_color()))
+        if self._result is not None and isinstance(event, Failed | Refused):
+            with open(self._result, "w", encoding="utf-8") as file:
+                file.write(render_event_json(event) + "\n")
         if isinstance(event, Failed):
             self.codes.append(ExitCode.ERROR)
         elif isinstance(event, Refused):

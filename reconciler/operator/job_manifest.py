@@ -39,10 +39,22 @@ _ODD = re.compile(r"[^a-z0-9-]+")
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the operator's own options say about jobs."""
 
+    cluster: str
     image: str
     service_account: str
     ttl_seconds: int
     deadline_seconds: int
+
+
+def execute_arguments(folder: str) -> list[str]:
+    """Return the arguments of `laketable` that carry out what lies in a folder."""
+    plan, catalog = f"{folder}/plan.json.gz", f"{folder}/catalog.yaml"
+    return ["execute", "--plan", plan, "--catalog", catalog, "--output", "json"]
+
+
+def packed(wanted: Wanted, plan: Plan) -> bytes:
+    """Print the plan document of a job, compressed."""
+    return gzip.compress(encode([planned(wanted, plan)]), mtime=0)
 
 
 def job_name(table: str, operation: str) -> str:
@@ -80,7 +92,7 @@ def job(name: str, table: Meta, catalog: LakeCatalog, plan: Plan, settings: JobS
 
 def config_map(name: str, job_uid: str, wanted: Wanted, catalog: LakeCatalog, plan: Plan) -> Json:
     """Return the ConfigMap that the pod waits for, owned by its Job."""
-    document = base64.b64encode(gzip.compress(encode([planned(wanted, plan)]), mtime=0)).decode()
+    document = base64.b64encode(packed(wanted, plan)).decode()
     return {
         "metadata": {
             "name": name,
@@ -89,13 +101,13 @@ def config_map(name: str, job_uid: str, wanted: Wanted, catalog: LakeCatalog, pl
             "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": job_uid}],
         },
         "immutable": True,
-        "data": {"catalog.yaml": dump_yaml(_for_pod(catalog))},
+        "data": {"catalog.yaml": dump_yaml(for_job(catalog))},
         "binaryData": {"plan.json.gz": document},
     }
 
 
-def _for_pod(catalog: LakeCatalog) -> LakeCatalog:
-    """Return the LakeCatalog as the pod needs it: Spark runs right there."""
+def for_job(catalog: LakeCatalog) -> LakeCatalog:
+    """Return the LakeCatalog as a job needs it: Spark runs right there."""
     runtime = (catalog.spec.runtime or Runtime()).model_copy(update={"type": "local", "image": None})
     stated = Runtime.model_validate(runtime.model_dump(exclude_none=True, exclude={"image"}))
     spec = catalog.spec.model_copy(update={"runtime": stated, "access": None})
@@ -119,12 +131,11 @@ def _pod(name: str, catalog: LakeCatalog, settings: JobSettings) -> Json:
     container: Json = {
         "name": CONTAINER,
         "image": runtime.image or settings.image,
-        "command": ["laketable", "execute", "--plan", f"{WORK}/plan.json.gz", "--output", "json"],
+        "command": ["laketable", *execute_arguments(WORK), "--result", "/dev/termination-log"],
         "env": [
-            {"name": "LAKETABLE_CATALOG_FILE", "value": f"{WORK}/catalog.yaml"},
+            {"name": "LAKETABLE_PROJECT", "value": settings.cluster},
             {"name": "LAKETABLE_SECRETS", "value": SECRETS},
             {"name": "LAKETABLE_CACHE", "value": "off"},
-            {"name": "LAKETABLE_RESULT_FILE", "value": "/dev/termination-log"},
             {"name": "HOME", "value": TEMPORARY},
             {"name": "TMPDIR", "value": TEMPORARY},
         ],

@@ -95,6 +95,7 @@ async def _start_job(ctx: Context, case: Case, plan: Plan) -> JobState:
             hint="Set spec.runtime.image, or start the operator with --job-image.",
         )
     settings = JobSettings(
+        cluster=ctx.settings.cluster,
         image=ctx.settings.job_image,
         service_account=ctx.settings.job_service_account,
         ttl_seconds=ctx.settings.job_ttl_seconds,
@@ -168,7 +169,7 @@ async def _last_words(ctx: Context, raw: Json, why: str) -> Failed | Refused:
 
 
 async def _ensure_local(ctx: Context, case: Case, plan: Plan) -> JobState:
-    state = await local_jobs.ensure(case, plan, notify=lambda: ctx.enqueue(case.key))
+    state = await local_jobs.ensure(ctx.settings.cluster, case, plan, notify=lambda: ctx.enqueue(case.key))
     return JobState(
         ref=f"process {state.pid}", is_running=state.is_running, progress=state.progress, failure=state.failure
     )

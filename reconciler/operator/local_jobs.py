@@ -18,9 +18,8 @@ from pathlib import Path
 from reconciler.errors import ExitCode
 from reconciler.model.yaml_text import dump_yaml
 from reconciler.operator.case import Case
-from reconciler.operator.plan_objects import planned
+from reconciler.operator.job_manifest import execute_arguments, for_job, packed
 from reconciler.plan.data import data_operations
-from reconciler.plan.document import encode
 from reconciler.plan.events import Failed, Progress, Refused, decode_event
 from reconciler.plan.operations import Plan
 
@@ -55,7 +54,7 @@ _JOBS: dict[str, LocalJob] = {}
 """Running and just ended jobs by the uid of their LakeTable; processes cannot outlive this one's memory of them."""
 
 
-async def ensure(case: Case, plan: Plan, *, notify: Callable[[], None]) -> LocalJob:
+async def ensure(cluster: str, case: Case, plan: Plan, *, notify: Callable[[], None]) -> LocalJob:
     """Return the table's job, started if none runs; one that ended is returned once."""
     wanted = frozenset(operation.id for operation in data_operations(plan))
     known = _JOBS.get(case.meta.uid)
@@ -66,7 +65,7 @@ async def ensure(case: Case, plan: Plan, *, notify: Callable[[], None]) -> Local
         if not known.is_running:
             del _JOBS[case.meta.uid]
         return known
-    started = await _start(case, plan, wanted)
+    started = await _start(cluster, case, plan, wanted)
     started.reader = asyncio.get_running_loop().create_task(_read(started, plan, notify))
     _JOBS[case.meta.uid] = started
     return started
@@ -91,11 +90,11 @@ async def stop_everything() -> None:
     await asyncio.gather(*(stop(uid) for uid in list(_JOBS)))
 
 
-async def _start(case: Case, plan: Plan, wanted: frozenset[str]) -> LocalJob:
+async def _start(cluster: str, case: Case, plan: Plan, wanted: frozenset[str]) -> LocalJob:
     folder = Path(tempfile.mkdtemp(prefix="laketable-job-"))  # mode 0700
     manifest = case.catalog.manifest
-    (folder / "plan.json").write_bytes(encode([planned(case.wanted, plan)]))
-    (folder / "catalog.yaml").write_text(dump_yaml(manifest))
+    (folder / "plan.json.gz").write_bytes(packed(case.wanted, plan))
+    (folder / "catalog.yaml").write_text(dump_yaml(for_job(manifest)))
     if manifest.spec.secret_ref is not None:
         secrets = folder / "secrets" / manifest.spec.secret_ref.name
         secrets.mkdir(parents=True)
@@ -104,11 +103,12 @@ async def _start(case: Case, plan: Plan, wanted: frozenset[str]) -> LocalJob:
             if key not in stated and isinstance(value, str):
                 (secrets / key).write_text(value)
     environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | {
-        "LAKETABLE_CATALOG_FILE": str(folder / "catalog.yaml"),
+        "LAKETABLE_PROJECT": cluster,
+        "LAKETABLE_CACHE": "off",
         "LAKETABLE_SECRETS": str(folder / "secrets"),
         "TMPDIR": str(folder),
     }
-    command = [sys.executable, "-c", _PROGRAM, "execute", "--plan", str(folder / "plan.json"), "--output", "json"]
+    command = [sys.executable, "-c", _PROGRAM, *execute_arguments(str(folder))]
     process = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, env=environment, cwd=folder
     )

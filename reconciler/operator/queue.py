@@ -81,6 +81,15 @@ class WorkQueue:
         self._ready.pop(key, None)
         self._failures.pop(key, None)
 
+    def next_in(self, key: Key) -> float | None:
+        """Return the seconds until a key's turn comes by time; None when nothing is planned."""
+        due = self._due.get(key)
+        return None if due is None else due - self.clock()
+
+    def wake(self) -> None:
+        """Look at the clock again."""
+        self._wake.set()
+
     async def run(self) -> None:
         """Work until cancelled; then what is under way is given the chance to end by whoever cancels."""
         while True:

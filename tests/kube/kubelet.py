@@ -34,7 +34,7 @@ class Kubelet:
         self._cluster = cluster
         self._folder = folder
         self._environment = environment or {}
-        self._running: dict[str, tuple[Json, subprocess.Popen[bytes]]] = {}
+        self._running: dict[str, tuple[dict[str, Any], subprocess.Popen[bytes]]] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="kubelet", daemon=True)
         self.started: list[str] = []

@@ -72,7 +72,9 @@ class Operator:
 
 
 @contextlib.contextmanager
-def running_operator(kubeconfig: Path, log: Path, options: Sequence[str] = (), **environment: str) -> Iterator[Operator]:
+def running_operator(
+    kubeconfig: Path, log: Path, options: Sequence[str] = (), **environment: str
+) -> Iterator[Operator]:
     """Run an operator; a test that fails shows the end of its log."""
     operator = Operator(kubeconfig, log, options, **environment)
     try:
@@ -132,3 +134,16 @@ def table(name: str, namespace: str, *columns: str, **spec: Any) -> dict[str, An
 def documents(path: Path) -> list[dict[str, Any]]:
     """Read the resources of a file."""
     return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+def wait_for(cluster: Cluster, namespace: str, name: str, phase: str, seconds: float = 20.0) -> dict[str, Any]:
+    """Wait until the status of a LakeTable's newest generation is in a phase."""
+
+    def reached() -> dict[str, Any] | None:
+        found = cluster.get("laketable", name, namespace)
+        status = found.get("status", {})
+        current = status.get("observedGeneration") == found["metadata"]["generation"]
+        return found if current and status.get("phase") == phase else None
+
+    found: dict[str, Any] = eventually(reached, seconds)
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -12,7 +11,7 @@ from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.errors import TableNotFound
 from reconciler.model.table import TableIdent
 from tests.kube.cluster import Cluster
-from tests.kube.operator import Operator, condition, documents, eventually, table
+from tests.kube.operator import Operator, condition, documents, eventually, table, wait_for
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "specs_examples" / "quickstart"
@@ -20,17 +19,6 @@ QUICKSTART = ROOT / "specs_examples" / "quickstart"
 
 def columns(lake: IcebergCatalog, name: TableIdent) -> dict[str, str]:
     return {field.name: str(field.type) for field in lake.get_table_spec(name).spec.schema.fields}
-
-
-def wait_for(cluster: Cluster, namespace: str, name: str, phase: str) -> dict[str, Any]:
-    def reached() -> dict[str, Any] | None:
-        found = cluster.get("laketable", name, namespace)
-        status = found.get("status", {})
-        current = status.get("observedGeneration") == found["metadata"]["generation"]
-        return found if current and status.get("phase") == phase else None
-
-    found: dict[str, Any] = eventually(reached)
-    return found
 
 
 def test_quickstart_from_apply_to_ready_and_an_edit_alters_the_table(
@@ -105,7 +93,9 @@ def test_a_plan_object_approves_too_and_changes_no_more(
         check=False,
     )
     assert "hash never changes" in refused.stderr
-    cluster.kubectl("patch", "laketableplan", name, "-n", namespace, "--type=merge", "-p", '{"spec": {"approved": true}}')
+    cluster.kubectl(
+        "patch", "laketableplan", name, "-n", namespace, "--type=merge", "-p", '{"spec": {"approved": true}}'
+    )
     wait_for(cluster, namespace, "orders", "InSync")
     assert list(columns(lake, TableIdent((namespace,), "orders"))) == ["id"]
 

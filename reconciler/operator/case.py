@@ -13,6 +13,7 @@ from reconciler.operator.objects import TABLES, Json, Key, Meta, meta_of, text_a
 from reconciler.operator.pool import OpenCatalog
 from reconciler.operator.status import Applied, Found, Running
 from reconciler.pipeline import Approval, Proposal, judged
+from reconciler.plan.hashing import desired_hash
 from reconciler.plan.operations import Plan
 from reconciler.plan.policy import Decision, Policy, approves
 
@@ -47,7 +48,7 @@ class Case:
         if plan is None or decision is None:
             raise TypeError("a case needs a plan")
         synced = text_at(raw, "status", "syncedSpec")
-        has_drifted = bool(plan.changes) and bool(synced) and synced == plan.desired_hash
+        has_drifted = bool(plan.changes) and bool(synced) and synced == desired_hash(wanted.desired)
         return cls(raw, meta_of(raw), wanted, settings, catalog, catalog_key, proposal, plan, decision, has_drifted)
 
     @property
@@ -114,6 +115,6 @@ class Case:
             has_drifted=self.has_drifted,
             running=running,
             applied=applied,
-            synced_spec=self.plan.desired_hash if self.plan.is_empty else None,
+            synced_spec=desired_hash(self.wanted.desired) if self.plan.is_empty else None,
             is_computed=bool(self.wanted.desired.computed),
         )

@@ -105,7 +105,7 @@ def _problems(properties: Mapping[str, str], *, allow_local: bool) -> Iterator[s
         elif key in _ADDRESSES and not allow_local and _is_local(value):
             yield f"'{key}' leads to the operator's own machine or network."
     kind = properties.get("type", "rest" if properties.get("uri", "").startswith(("http://", "https://")) else "")
-    if kind not in _TYPES:
+    if kind not in _TYPES and not (allow_local and kind == "sql"):
         yield f"A catalog of a cluster is one of {', '.join(sorted(_TYPES))}."
 
 

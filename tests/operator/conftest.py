@@ -53,8 +53,22 @@ def namespace(cluster: Cluster, operator_kubeconfig: Path) -> str:
     return cluster.create_namespace(f"test-{next(_NUMBERS)}")
 
 
+@pytest.fixture(scope="session")
+def sqlite_catalog(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Properties of a catalog that needs no JVM, for what does not depend on the kind of catalog."""
+    folder = tmp_path_factory.mktemp("lake")
+    return {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{folder}/warehouse"}
+
+
 @pytest.fixture
-def lake(cluster: Cluster, namespace: str, rest_catalog: dict[str, str]) -> IcebergCatalog:
+def lake(cluster: Cluster, namespace: str, sqlite_catalog: dict[str, str]) -> IcebergCatalog:
     """Put a LakeCatalog into the test's namespace; the catalog itself, to look at tables behind the operator's back."""
+    cluster.apply(catalog("lake", namespace, sqlite_catalog))
+    return IcebergCatalog(explicit("lake", sqlite_catalog))
+
+
+@pytest.fixture
+def rest_lake(cluster: Cluster, namespace: str, rest_catalog: dict[str, str]) -> IcebergCatalog:
+    """Put a LakeCatalog of the real REST server into the test's namespace."""
     cluster.apply(catalog("lake", namespace, rest_catalog))
     return IcebergCatalog(explicit("lake", rest_catalog))

@@ -22,7 +22,7 @@ def columns(lake: IcebergCatalog, name: TableIdent) -> dict[str, str]:
 
 
 def test_quickstart_from_apply_to_ready_and_an_edit_alters_the_table(
-    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+    cluster: Cluster, operator: Operator, namespace: str, rest_lake: IcebergCatalog
 ) -> None:
     for path in sorted(QUICKSTART.glob("*.yaml")):
         for document in documents(path):
@@ -30,7 +30,7 @@ def test_quickstart_from_apply_to_ready_and_an_edit_alters_the_table(
             cluster.apply(document)
     cluster.kubectl("wait", "--for=condition=Ready", "laketables", "--all", "-n", namespace, "--timeout=20s")
     orders = TableIdent((namespace,), "orders")
-    assert columns(lake, orders)["order_id"] == "int"
+    assert columns(rest_lake, orders)["order_id"] == "int"
 
     edited = next(d for d in documents(QUICKSTART / "orders.yaml") if d["metadata"]["name"] == "orders")
     edited["metadata"]["namespace"] = namespace
@@ -38,8 +38,8 @@ def test_quickstart_from_apply_to_ready_and_an_edit_alters_the_table(
     edited["spec"]["columns"].append({"name": "note", "type": "string"})
     cluster.apply(edited)
     wait_for(cluster, namespace, "orders", "InSync")
-    assert columns(lake, orders)["order_id"] == "long"
-    assert columns(lake, orders)["note"] == "string"
+    assert columns(rest_lake, orders)["order_id"] == "long"
+    assert columns(rest_lake, orders)["note"] == "string"
 
     printed = cluster.kubectl("get", "laketables", "-n", namespace).stdout.splitlines()
     assert printed[0].split() == ["NAME", "READY", "PHASE", "CLASS", "REWRITE", "PROGRESS", "DRIFT", "PLAN", "AGE"]

@@ -198,6 +198,12 @@ class RowsRefused(Denied):
     reason = "RowsRefused"
 
 
+class RowsNotConverted(LakeError):
+    """Rows hold values that a type change cannot convert; readers still see the former column."""
+
+    reason = "RowsNotConverted"
+
+
 class ApprovalRequired(Denied):
     """The plan is allowed once somebody approves its hash."""
 

@@ -7,14 +7,19 @@ document cannot bring in an expression that was not parsed, nor work that is no 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from reconciler.errors import InvalidInput, LakeError, PlanStale
+from reconciler.errors import ApprovalRequired, InvalidInput, LakeError, PlanStale
 from reconciler.model.table import Observed
-from reconciler.pipeline import Proposal, Request, failure
+from reconciler.pipeline import Execution, Proposal, Request, failure
+from reconciler.pipeline.swapping import swap
+from reconciler.pipeline.table_jobs import table_operation
+from reconciler.plan.approvals import may_run, plan_of
 from reconciler.plan.data import branch_of, data_operations, done_key, fill_operation
 from reconciler.plan.events import Event, Published, Validated
 from reconciler.plan.operations import Backfill, Operation, OperationKind, Plan, Refresh, Rewrite
-from reconciler.plan.row_work import Validate
+from reconciler.plan.row_work import Swap, Validate
+from reconciler.plan.type_changes import expand
 from reconciler.plan.validation import scans
 from reconciler.ports import Engine, StagingRef
 
@@ -25,19 +30,36 @@ _METADATA = (OperationKind.COMMIT, OperationKind.RENAME_TABLE, OperationKind.DRO
 Tell = Callable[[Event], None]
 
 
-def run_job(proposal: Proposal, wanted: Sequence[Operation], engine: Callable[[], Engine], tell: Tell) -> None:
-    """Carry out the wanted data operations of one table; an error becomes the last event."""
+def run_job(
+    proposal: Proposal,
+    wanted: Sequence[Operation],
+    engine: Callable[[], Engine],
+    tell: Tell,
+    execution: Execution,
+) -> None:
+    """Carry out the wanted data operations of one table; an error becomes the last event.
+
+    `execution` is for the metadata commit that ends a type change.
+    """
     try:
         for operation in wanted:
-            _run(proposal, operation, engine, tell)
+            if isinstance(operation.work, Swap):
+                fill = partial(_fill, proposal, engine, tell, execution.now_ms)
+                swap(proposal, operation, engine, tell, execution, fill)
+            else:
+                _run(proposal, operation, engine, tell, now_ms=execution.now_ms)
     except LakeError as error:
         tell(failure(proposal.table, error, proposal.source))
 
 
-def _run(proposal: Proposal, wanted: Operation, engine: Callable[[], Engine], tell: Tell) -> None:
+def _run(proposal: Proposal, wanted: Operation, engine: Callable[[], Engine], tell: Tell, *, now_ms: int) -> None:
     request, current, made = proposal.request, proposal.current, proposal.plan
     if request is None or current is None or made is None:
         raise proposal.error or InvalidInput("There is no such table.", where=str(proposal.table))
+    on_table = table_operation(request, current, wanted)
+    if on_table is not None:
+        _carry_out(proposal, request, current, on_table, engine, tell)
+        return
     if made.is_blocked:
         raise InvalidInput("A finding forbids this plan.", where=str(proposal.table), hint="Run 'laketable plan'.")
     if isinstance(wanted.work, Validate):
@@ -48,7 +70,8 @@ def _run(proposal: Proposal, wanted: Operation, engine: Callable[[], Engine], te
             f"{proposal.table} waits for a metadata commit first.", hint="Run 'laketable apply', which does both."
         )
     asked = (o for o in made.upkeep if o.work is not None)
-    candidates = [*data_operations(made), *asked, *filter(None, [fill_operation(request.desired, current)])]
+    desired = expand(request.desired, current, now_ms=now_ms).desired
+    candidates = [*data_operations(made), *asked, *filter(None, [fill_operation(desired, current)])]
     operation = next((o for o in candidates if o.id == wanted.id or _is_same_refresh(o, wanted)), None)
     if operation is None:
         is_fresh = isinstance(wanted.work, Refresh) and not any(isinstance(o.work, Refresh) for o in candidates)
@@ -58,16 +81,38 @@ def _run(proposal: Proposal, wanted: Operation, engine: Callable[[], Engine], te
         raise PlanStale(
             f"The table or its manifest no longer asks for operation {wanted.id}.", hint="Plan and apply again."
         )
+    if operation in made.operations and not may_run(operation):
+        raise ApprovalRequired(
+            f"Nobody released operation {operation.id}.", hint="Run 'laketable apply', which asks for its approval."
+        )
     has_moved = _carry_out(proposal, request, current, operation, engine, tell)
     for _ in range(FILL_ROUNDS):
         if not has_moved:
             return
         seen = request.catalog.get_table_spec(proposal.table)
         names = _filled_columns(operation)
-        fill = fill_operation(request.desired, seen, names)
+        fill = fill_operation(desired, seen, names)
         if fill is None:
             return
         has_moved = _carry_out(proposal, request, seen, fill, engine, tell)
+
+
+def _fill(
+    proposal: Proposal,
+    engine: Callable[[], Engine],
+    tell: Tell,
+    now_ms: int,
+    current: Observed,
+    names: frozenset[str],
+) -> bool:
+    """Convert the rows that came since; False: there is nothing to convert them by."""
+    request = proposal.request
+    desired = expand(request.desired, current, now_ms=now_ms).desired if request else None
+    fill = fill_operation(desired, current, names) if desired else None
+    if request is None or fill is None:
+        return False
+    _carry_out(proposal, request, current, fill, engine, tell)
+    return True
 
 
 def _scan(proposal: Proposal, current: Observed, made: Plan, engine: Callable[[], Engine], tell: Tell) -> None:
@@ -99,7 +144,13 @@ def _carry_out(
     tell: Tell,
 ) -> bool:
     """Stage and publish one operation; say whether others committed in between."""
-    ref = StagingRef(table=proposal.table, uuid=current.version.uuid, branch=branch_of(operation.id))
+    ref = StagingRef(
+        table=proposal.table,
+        uuid=current.version.uuid,
+        branch=branch_of(operation.id),
+        plan=plan_of(operation, proposal.plan, current),
+        actor=request.actor,
+    )
     staged = engine().execute(operation, ref, tell)
     outcome = staged.commit()
     tell(
@@ -140,5 +191,6 @@ def summary_of(operation: Operation) -> str:
 
 
 def _filled_columns(operation: Operation) -> frozenset[str]:
-    columns = operation.work.columns if isinstance(operation.work, Backfill) else ()
+    work = operation.work.backfill if isinstance(operation.work, Rewrite) else operation.work
+    columns = work.columns if isinstance(work, Backfill) else ()
     return frozenset(column.name for column in columns)

@@ -12,6 +12,7 @@ import msgspec
 
 from reconciler.diff.changes import Change
 from reconciler.errors import LakeError
+from reconciler.model.metadata import JsonObject
 from reconciler.model.table import DataFile, Observed, Statistics, TableIdent, TableSpec, TableVersion
 from reconciler.plan.events import Event
 from reconciler.plan.operations import Fidelity, Operation, Plan
@@ -122,6 +123,38 @@ class CatalogProvider(MetadataExecutor, Protocol):
         ...
 
 
+class StagingCatalog(CatalogProvider, Protocol):
+    """A catalog that makes snapshots of files there are, for an engine that cannot: `Spark Connect` has no Iceberg API.
+
+    Updates and requirements are those of Iceberg's REST specification.
+    """
+
+    def get_metadata(self, table: TableIdent) -> bytes:
+        """Return the table's whole metadata as Iceberg's JSON."""
+        ...
+
+    def select_files(
+        self, table: TableIdent, base: int, paths: Sequence[str], summary: Mapping[str, str]
+    ) -> tuple[int, JsonObject]:
+        """Write a snapshot of only these files of another, deletes included; its id, and the update that adds it."""
+        ...
+
+    def replace_files(
+        self, table: TableIdent, base: int, removed: Sequence[str], added_by: Sequence[int], summary: Mapping[str, str]
+    ) -> tuple[int, JsonObject] | None:
+        """Write main's next snapshot: files of the base removed, the files that other snapshots added in their place.
+
+        None when somebody has touched a removed file since the base.
+        """
+        ...
+
+    def commit_updates(
+        self, table: TableIdent, requirements: Sequence[JsonObject], updates: Sequence[JsonObject]
+    ) -> None:
+        """Commit once, without a retry; raises CommitConflict, CommitStateUnknown."""
+        ...
+
+
 class NamespaceProvider(Protocol):
     """Namespaces of a catalog."""
 
@@ -168,11 +201,16 @@ class TableReader(Protocol):
 
 
 class StagingRef(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a data operation's work lies until it is published: a branch of the table, found again by its name."""
+    """Where a data operation's work lies until it is published: a branch of the table, found again by its name.
+
+    `plan` (empty for upkeep) and `actor` are for the history.
+    """
 
     table: TableIdent
     uuid: str
     branch: str
+    plan: str = ""
+    actor: str = ""
 
 
 class Staged(Protocol):

@@ -108,7 +108,7 @@ class FaultProxy:
             self._planned.clear()
             self._requests.clear()
 
-    def take(self, method: str, path: str) -> Fault | None:
+    def take(self, method: str, path: str, body: bytes = b"") -> Fault | None:
         """Use up the first planned fault that matches."""
         with self._lock:
             for planned in self._planned:
@@ -153,7 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
     def handle_request(self) -> None:
         """Read one request, meet its fault, forward it, answer."""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        fault = self.owner.take(self.command, self.path) or Fault()
+        fault = self.owner.take(self.command, self.path, body) or Fault()
         time.sleep(self.owner.latency_seconds + fault.delay_seconds)
         if fault.drop_before:
             fault.call()

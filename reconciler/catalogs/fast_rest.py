@@ -8,6 +8,7 @@ to know which snapshots are still there. Source: Iceberg REST catalog Open API s
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -19,7 +20,7 @@ from reconciler.catalogs.backend import Loaded, StorageAccess, StorageCredential
 from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.errors import BUSY, CONFLICT, FORBIDDEN, LOGIN, NO_NAMESPACE, NO_TABLE, NOT_EMPTY, Rule
 from reconciler.catalogs.etags import Cached, EtagCache
-from reconciler.catalogs.http import Answer, Transport
+from reconciler.catalogs.http import BUSY_STATUS, RETRIES, Answer, Transport
 from reconciler.errors import (
     CatalogUnavailable,
     CommitStateUnknown,
@@ -205,10 +206,7 @@ class RestBackend:
             "schema": {"type": "struct", "schema-id": 0, "fields": []},
             "properties": {},
         }
-        try:
-            answer = self._request("POST", f"{self._namespace(table.namespace)}/tables", body)
-        except CommitStateUnknown as e:  # staging makes nothing
-            raise CatalogUnavailable("The connection to the catalog broke.", where=e.where, hint="Try again.") from e
+        answer = self._repeated("POST", f"{self._namespace(table.namespace)}/tables", body)
         if answer.status == 409:
             raise TableAlreadyExists(
                 "The table is there already.", where=self._settings.where(table), hint="Plan again."
@@ -341,6 +339,22 @@ class RestBackend:
     ) -> Answer:
         data = b"" if body is None else msgspec.json.encode(body)
         return self._connected().request(method, self._url(path), body=data, headers={**_HEADERS, **(headers or {})})
+
+    def _repeated(self, method: str, path: str, body: JsonObject) -> Answer:
+        """Send what changes nothing and is no GET; it is repeated as a read is."""
+        for attempt in range(RETRIES):
+            is_last = attempt == RETRIES - 1
+            try:
+                answer = self._request(method, path, body)
+            except CommitStateUnknown as e:
+                if is_last:
+                    message = "The connection to the catalog broke."
+                    raise CatalogUnavailable(message, where=e.where, hint="Try again.") from e
+            else:
+                if answer.status not in BUSY_STATUS or is_last:
+                    return answer
+            time.sleep(0.1 * 2**attempt)
+        raise AssertionError("the last attempt returns or raises")
 
     def _url(self, path: str) -> str:
         return f"{self._routed().base}/{path}"

@@ -28,7 +28,7 @@ CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
 RETRIES = 3
 LONGEST_PAUSE_SECONDS = 5.0
-_BUSY = frozenset({429, 502, 503, 504})
+BUSY_STATUS = frozenset({429, 502, 503, 504})
 _EXPIRED = frozenset({401, 419})
 _UNREACHABLE_HINT = UNREACHABLE[2]
 
@@ -129,7 +129,7 @@ class PooledTransport:
                     raise
                 self._sleep(0.1 * 2**attempt)
                 continue
-            if answer.status not in _BUSY or is_last:
+            if answer.status not in BUSY_STATUS or is_last:
                 return answer
             self._sleep(_pause(answer, attempt))
         raise AssertionError("the last attempt returns or raises")

@@ -7,6 +7,7 @@ import os
 import zlib
 
 import click
+import msgspec
 
 from reconciler.cli import options
 from reconciler.cli.console import note, say, wants_color
@@ -15,9 +16,11 @@ from reconciler.cli.project import Project, load_beside, load_texts
 from reconciler.cli.workspace import Workspace, worst
 from reconciler.errors import ExitCode, InvalidInput
 from reconciler.jobs import run_job
+from reconciler.pipeline import Proposal
 from reconciler.plan.data import data_operations
 from reconciler.plan.document import decode
 from reconciler.plan.events import Event, Failed, Refused
+from reconciler.plan.operations import Plan
 from reconciler.ports import Engine
 from reconciler.render.events import render_event, render_event_json
 
@@ -36,19 +39,22 @@ def command(plan_file: str, catalogs: tuple[str, ...], result_file: str | None, 
     """
     (file,) = read_sources([plan_file])
     planned = decode(_unpacked(file.data, plan_file), where=plan_file)
-    texts = [Source(item.source or plan_file, item.manifest.encode()) for item in planned]
-    around = load_beside([*catalogs, *(item.source for item in planned if os.path.exists(item.source))])
+    texts = [Source(item.source or plan_file, item.manifest.encode()) for item in planned if item.manifest]
+    beside = [name for item in planned for name in (item.source, *item.shared) if os.path.exists(name)]
+    around = load_beside([*catalogs, *beside])
     tables = load_texts(texts)
     workspace = Workspace(Project(tables, around.catalogs, around.policies))
-    proposals = workspace.propose(tables)
+    proposals = iter(workspace.propose(tables))
     told = _Told(output, result_file)
-    for proposal, item in zip(proposals, planned, strict=True):
+    for item in planned:
+        proposal = next(proposals) if item.manifest else _of_table(workspace, item.plan)
         name = proposal.request.catalog_name if proposal.request else ""
 
         def engine(name: str = name) -> Engine:
             return workspace.engine(name)
 
-        run_job(proposal, data_operations(item.plan), engine, told)
+        execution = workspace.execution(engine="auto", include_upkeep=False)
+        run_job(proposal, data_operations(item.plan), engine, told, execution)
     return worst(told.codes)
 
 
@@ -60,6 +66,14 @@ def _unpacked(content: bytes, name: str) -> bytes:
         return gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidInput("This is no gzip file.", where=name) from error
+
+
+def _of_table(workspace: Workspace, plan: Plan) -> Proposal:
+    """Propose what a plan from no manifest says: an undo, or a restore; nothing else of it may run."""
+    catalog = workspace.catalog(plan.catalog)
+    request = workspace.undo_request(plan.table, plan.owner, catalog)
+    nothing = msgspec.structs.replace(plan, operations=(), upkeep=())
+    return Proposal(plan.table, request=request, current=catalog.get_table_spec(plan.table), plan=nothing)
 
 
 class _Told:

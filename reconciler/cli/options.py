@@ -45,10 +45,15 @@ auto_approve = click.option(
 )
 
 
+def is_hash(text: str) -> bool:
+    """Say whether a text can be a plan's hash, or the start of one."""
+    return _HASH.fullmatch(text.strip().lower()) is not None
+
+
 def _hashes(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse what cannot be a plan's hash: with 12 digits or more it names one plan."""
     for value in values:
-        if not _HASH.fullmatch(value.strip().lower()):
+        if not is_hash(value):
             raise click.BadParameter(f"'{value}' is not a plan's hash; copy it as plan prints it, sha256:…")
     return values
 

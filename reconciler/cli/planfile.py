@@ -9,11 +9,13 @@ from dataclasses import replace
 from reconciler.cli.files import STDIN, Source, read_sources
 from reconciler.cli.project import Project, load_beside, load_texts
 from reconciler.cli.workspace import Workspace
-from reconciler.errors import InvalidInput, LakeError
+from reconciler.errors import InvalidInput, LakeError, PlanStale
 from reconciler.model.yaml_text import dump_yaml
 from reconciler.pipeline import Approval, Proposal, require_same
 from reconciler.plan.approvals import is_continued
 from reconciler.plan.document import PlannedTable, decode, encode
+from reconciler.plan.operations import Plan
+from reconciler.plan.policy import grew_too_much
 
 
 def dump(proposals: Sequence[Proposal], project: Project) -> bytes:
@@ -60,6 +62,18 @@ def _checked(proposal: Proposal, item: PlannedTable) -> Proposal:
         return proposal
     try:
         require_same(proposal.plan, item.plan)
+        _require_cost(proposal, item.plan)
     except LakeError as error:
         return replace(proposal, plan=None, decision=None, error=error)
     return proposal
+
+
+def _require_cost(proposal: Proposal, reviewed: Plan) -> None:
+    """Refuse a plan that got dearer since its review than a policy allows."""
+    policies = proposal.request.policies if proposal.request else ()
+    why = grew_too_much(proposal.plan, reviewed, policies) if proposal.plan else ""
+    if why:
+        raise PlanStale(
+            f"The reviewed plan of {reviewed.table} costs more now: {why}.",
+            hint="Run 'laketable plan' again and review the new cost.",
+        )

@@ -16,7 +16,6 @@ from reconciler.catalogs.connection import (
     explicit,
     pyiceberg_catalogs,
 )
-from reconciler.cli.console import note
 from reconciler.cli.files import SUFFIXES, Source, read_sources
 from reconciler.cli.spec_cache import CachedTable, SpecCache, cache_file
 from reconciler.errors import InvalidInput, ManifestErrors
@@ -259,19 +258,9 @@ def _refuse_duplicates(tables: Sequence[TableDocument]) -> None:
 def _policies(documents: Sequence[Loaded]) -> tuple[Policy, ...]:
     if not documents:
         return ()
-    from pydantic.alias_generators import to_camel
-
     from reconciler.model.manifest import LakePolicy
 
-    manifests = [(d.manifest, source) for d, source in documents if isinstance(d.manifest, LakePolicy)]
-    for manifest, source in manifests:
-        budgets = manifest.spec.budgets
-        # A guardrail that is not there must not be taken for one that is.
-        for name in ("max_rewrite_bytes_per_day", "max_cost_drift_percent"):
-            if budgets is not None and getattr(budgets, name) is not None:
-                key = to_camel(name)
-                note(f"warning: {source.path}: LakePolicy {manifest.metadata.name}: {key} is not judged yet.")
-    return tuple(policy_from_manifest(manifest) for manifest, _ in manifests)
+    return tuple(policy_from_manifest(d.manifest) for d, _ in documents if isinstance(d.manifest, LakePolicy))
 
 
 def _catalogs(documents: Sequence[Loaded]) -> dict[str, tuple[LakeCatalog, str]]:

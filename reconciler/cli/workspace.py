@@ -81,6 +81,22 @@ class Workspace:
             policies=self.project.policies,
             source=document.place,
             runtime=runtime.type if runtime else "local",
+            actor=actor(),
+        )
+
+    def undo_request(self, table: TableIdent, owner: str, catalog: IcebergCatalog, command: str = "") -> Request:
+        """Ask for a table's own past."""
+        name = catalog.settings.name
+        runtime = self.runtime(name)
+        return Request.undo(
+            table,
+            owner,
+            catalog,
+            name,
+            self.project.policies,
+            runtime=runtime.type if runtime else "local",
+            actor=actor(),
+            command=command,
         )
 
     def runtime(self, name: str) -> Runtime | None:
@@ -130,9 +146,11 @@ class Workspace:
         from reconciler.model.yaml_text import dump_yaml
         from reconciler.plan.document import PlannedTable, encode
 
-        document = self._documents[request.source, request.desired.ident]
+        document = self._documents.get((request.source, request.desired.ident))
 
         def printed(plan: Plan) -> bytes:
+            if document is None:  # an undo or a restore comes from no manifest
+                return encode([PlannedTable(plan=plan, shared=self.project.shared)])
             return encode([PlannedTable(plan=plan, manifest=dump_yaml(document.manifest), source=document.source)])
 
         return LocalRuntime(printed)
@@ -190,8 +208,7 @@ def report(proposal: Proposal) -> Report:
     if proposal.plan is None:
         error = proposal.error or LakeError("There is no plan.")
         return Report.failed(str(proposal.table), error, source=proposal.source)
-    is_undo = proposal.request is not None and proposal.request.is_undo
-    command = f"laketable undo {proposal.table}" if is_undo else ""
+    command = proposal.request.command if proposal.request is not None else ""
     return Report.of(proposal.plan, proposal.decision, source=proposal.source, command=command)
 
 

@@ -33,13 +33,15 @@ from reconciler.diff.changes import (
     UnsetProperty,
     UpgradeFormat,
 )
+from reconciler.model.indexes import BLOOM_ENABLED
 from reconciler.model.primitives import NEWEST_FORMAT_VERSION
 from reconciler.model.table import TableFormat
 from reconciler.model.types import Type
 from reconciler.plan.amounts import plural, size
+from reconciler.plan.constraints import PREFIX as CONSTRAINT_PREFIX
 from reconciler.plan.dialect import Capabilities, Context, Judgement, Rule
 from reconciler.plan.findings import finding
-from reconciler.plan.operations import Finding, Note, OperationClass
+from reconciler.plan.operations import Fidelity, Finding, Note, OperationClass
 from reconciler.plan.proofs import (
     BoundsProof,
     NullProof,
@@ -127,9 +129,18 @@ def _by_rule(change: Change, context: Context) -> Judgement:
         operation_class=rule.operation_class,
         breaking=rule.breaking,
         evidence=_evidence(change, context),
+        fidelity=Fidelity.INEXACT if _is_constraint(change) or _is_index(change) else Fidelity.EXACT,
     )
     found = _always(change, rule, context)
     return Judgement(note=note, findings=(*found, *column_findings(change, context)))
+
+
+def _is_index(change: Change) -> bool:
+    return isinstance(change, SetProperty) and change.key.startswith(BLOOM_ENABLED)
+
+
+def _is_constraint(change: Change) -> bool:
+    return isinstance(change, SetProperty) and change.key.startswith(CONSTRAINT_PREFIX)
 
 
 def _evidence(change: Change, context: Context) -> str:
@@ -137,8 +148,12 @@ def _evidence(change: Change, context: Context) -> str:
     match change:
         case DropColumn():
             return "values stay in the files until those are rewritten"
+        case SetProperty() if _is_constraint(change):
+            return "Iceberg has no CHECK: only what LakeTable writes is held to it"
         case SetPartitioning() | SetSortOrder() if not context.is_empty:
-            return "existing files keep their layout"
+            return "existing files are rewritten" if context.rewrites else "existing files keep their layout"
+        case SetProperty(key=key) if key.startswith(BLOOM_ENABLED):
+            return "a bloom filter per file, not an index"
         case _:
             return ""
 
@@ -170,9 +185,9 @@ def _always(change: Change, rule: Rule, context: Context) -> Iterator[Finding]: 
                 "INSERT OVERWRITE replaces other rows than before."
             )
             yield finding(rule.code, message)
-            yield _layout(context)
+            yield from _layout(context)
         case SetSortOrder() if not context.is_empty:
-            yield _layout(context)
+            yield from _layout(context)
         case UpgradeFormat(before=lower, after=higher):
             yield finding(rule.code, f"Format version of {name} is raised from {lower} to {higher}; no way back.")
         case MoveRef(before=before, after=after):
@@ -184,14 +199,16 @@ def _always(change: Change, rule: Rule, context: Context) -> Iterator[Finding]: 
             pass
 
 
-def _layout(context: Context) -> Finding:
+def _layout(context: Context) -> Iterator[Finding]:
     """Say how much data keeps the former layout, as the snapshot's own summary counts it."""
+    if context.rewrites:
+        return
     statistics = context.current.statistics if context.current else None
     amount = "its existing files keep the layout they have"
     if statistics and statistics.files is not None:
         held = f" ({size(statistics.bytes)})" if statistics.bytes is not None else ""
         amount = f"{plural(statistics.files, 'existing file')}{held} keep the layout they have"
-    return finding("LK501", f"{context.table.name}: {amount}.")
+    yield finding("LK501", f"{context.table.name}: {amount}.")
 
 
 def _names(names: Sequence[str]) -> str:

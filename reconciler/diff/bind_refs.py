@@ -36,6 +36,8 @@ def _bind_ref(
         return Problem(
             kind=ProblemKind.REF_KIND_CHANGED, path=(wanted.name,), before=live.kind.value, after=wanted.kind.value
         )
+    if live is None and _is_past(wanted, current, now_ms):
+        return Problem(kind=ProblemKind.REF_EXPIRED, path=(wanted.name,))
     snapshot = _snapshot(wanted, live, current, pins, now_ms)
     if isinstance(snapshot, Problem):
         return snapshot
@@ -59,6 +61,20 @@ def _bind_ref(
 
 def _stated(desired: int | None, live: int | None) -> int | None:
     return live if desired is None else desired
+
+
+def _is_past(wanted: DesiredRef, current: Observed | None, now_ms: int) -> bool:
+    """Say whether a ref that is not there has outlived its age: whatever expires refs would take it again."""
+    if wanted.max_ref_age_ms is None or current is None:
+        return False
+    if wanted.as_of_ms is not None:
+        return now_ms - wanted.as_of_ms > wanted.max_ref_age_ms
+    if wanted.snapshot_id is None:
+        return False
+    made_ms = current.snapshot_times.get(wanted.snapshot_id)
+    if made_ms is None:  # expired with the ref that kept it
+        return wanted.name in managed_refs(current.bookkeeping)
+    return now_ms - made_ms > wanted.max_ref_age_ms
 
 
 def _snapshot(

@@ -25,6 +25,7 @@ class ProblemKind(StrEnum):
     FORMAT_DIFFERS = "format-differs"
     SNAPSHOT_NOT_FOUND = "snapshot-not-found"
     REF_WAITS = "ref-waits"
+    REF_EXPIRED = "ref-expired"
     REF_NEEDS_SNAPSHOT = "ref-needs-snapshot"
     REF_KIND_CHANGED = "ref-kind-changed"
 

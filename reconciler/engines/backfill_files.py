@@ -6,8 +6,8 @@ partition, same row order, and in format v3 the same row ids. What it wrote is h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import StrEnum
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -25,18 +25,6 @@ LAST_UPDATED = "_last_updated_sequence_number"
 _WHOLE = 1 << 50  # larger than any file: never split one, never put two into one task (two of them do not overflow)
 
 
-class Way(StrEnum):
-    """How one file gets a value."""
-
-    REWRITE = "rewrite"
-    SPLICE = "splice"
-
-
-def choose_way(task: Task, backfill: Backfill, format_version: int) -> Way:
-    """Choose per file; splicing is not wired in yet, so every file is rewritten."""
-    return Way.REWRITE
-
-
 # ---------------------------------------------------------------- expressions
 
 
@@ -44,7 +32,7 @@ def filled(frame: DataFrame, backfill: Backfill) -> DataFrame:
     """Give every row its values; in format v3 a row whose values change is marked as updated, and keeps its id."""
     from pyspark.sql import functions as F
 
-    values = {column.name: _value(frame, column) for column in backfill.columns}
+    values = {column.name: value_of(frame, column) for column in backfill.columns}
     selected: list[Column] = []
     for field in frame.schema.fields:
         name = field.name
@@ -58,7 +46,7 @@ def filled(frame: DataFrame, backfill: Backfill) -> DataFrame:
         else:
             selected.append(frame[_quoted(name)])
     made = frame.select(*selected)
-    _check_plan(made)
+    check_plan(made)
     return made
 
 
@@ -76,7 +64,8 @@ def unfilled(frame: DataFrame, backfill: Backfill) -> DataFrame:
     return frame.where(lacking)
 
 
-def _value(frame: DataFrame, column: BackfillColumn) -> Column:
+def value_of(frame: DataFrame, column: BackfillColumn) -> Column:
+    """Return what a row's value becomes: the present one stays, unless the column is computed anew."""
     from pyspark.sql import functions as F
 
     present = frame[_quoted(column.name)]
@@ -89,7 +78,7 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _check_plan(frame: DataFrame) -> None:
+def check_plan(frame: DataFrame) -> None:
     """Let Spark have the last word on what our parser let through."""
     plan = frame._jdf.queryExecution().analyzed()
     if not plan.deterministic() or not plan.subqueriesAll().isEmpty():
@@ -108,6 +97,18 @@ def rewrite(session: SparkSession, table: Any, tasks: Sequence[Task], backfill: 
     These are the parts of Iceberg's own rewrite_data_files: a group of scan tasks that Spark reads as a table, and a
     write to it that is collected instead of committed.
     """
+    with staged_frame(session, table, tasks) as (frame, group):
+        writes = session._jvm.org.apache.iceberg.spark.FileRewriteCoordinator.get()
+        try:
+            _write(filled(frame, backfill), group, tasks[0])
+            return list(iterate(writes.fetchNewFiles(table, group)))
+        finally:
+            writes.clearRewrite(table, group)
+
+
+@contextmanager
+def staged_frame(session: SparkSession, table: Any, tasks: Sequence[Task]) -> Iterator[tuple[DataFrame, str]]:
+    """Read scan tasks as a table, one Spark task for each whole file; the name that it is staged under comes too."""
     spark = session._jvm.org.apache.iceberg.spark
     group = str(uuid4())
     cache, reads = table_cache(session), spark.ScanTaskSetManager.get()
@@ -117,13 +118,16 @@ def rewrite(session: SparkSession, table: Any, tasks: Sequence[Task], backfill: 
     cache.add(group, table)
     try:
         reads.stageTasks(table, group, staged)
-        frame = session.read.format("iceberg").option("split-size", _WHOLE).option("file-open-cost", _WHOLE).load(group)
-        _write(filled(frame, backfill), group, tasks[0])
-        return list(iterate(writes.fetchNewFiles(table, group)))
+        reader = session.read.format("iceberg").option("split-size", _WHOLE).option("file-open-cost", _WHOLE)
+        yield reader.load(group), group
     finally:
         cache.remove(group)
         reads.removeTasks(table, group)
-        writes.clearRewrite(table, group)
+
+
+def _sort_order(task: Task) -> dict[str, str]:
+    """Keep what the file says of its order: its rows keep it too."""
+    return {"output-sort-order-id": str(task.sort_order_id)} if task.sort_order_id else {}
 
 
 def _write(frame: DataFrame, group: str, first: Task) -> None:
@@ -133,17 +137,26 @@ def _write(frame: DataFrame, group: str, first: Task) -> None:
             .option("target-file-size-bytes", _WHOLE)
             .option("use-table-distribution-and-ordering", "false")
             .option("output-spec-id", first.spec_id)
+            .options(**_sort_order(first))
             .mode("append")
             .save(group)
         )
     except Exception as error:
-        names = class_names(error)
-        if any(name in _ROW_ERRORS for name in names):
-            raise InvalidInput(
-                f"The expression fails on a row ({next(n for n in names if n in _ROW_ERRORS)}).",
-                hint="Use try_cast, try_divide and the like, or limit it with `where`. Main has nothing of it.",
-            ) from error
-        raise
+        told = row_error(error)
+        if told is None:
+            raise
+        raise told from error
+
+
+def row_error(error: Exception) -> InvalidInput | None:
+    """Return what to tell when a row's values made the expression fail; None for any other error."""
+    names = [name for name in class_names(error) if name in _ROW_ERRORS]
+    if not names:
+        return None
+    return InvalidInput(
+        f"The expression fails on a row ({names[0]}).",
+        hint="Use try_cast, try_divide and the like, or limit it with `where`. Main has nothing of it.",
+    )
 
 
 _ROW_ERRORS = frozenset(

@@ -8,6 +8,7 @@ from typing import Any
 from reconciler.engines import backfill_files as files
 from reconciler.engines.data_files import Task, chunked, live_tasks
 from reconciler.engines.data_state import TableFacts
+from reconciler.engines.splice_files import fill_files
 from reconciler.engines.staged import Site, SnapshotKind
 from reconciler.errors import InvalidTable
 from reconciler.plan.data import published_properties, remembered
@@ -18,11 +19,11 @@ from reconciler.plan.splicing import lacks_value
 class BackfillKind:
     """`Kind` for a backfill; `overwrite`, because changelog readers skip `replace` and views would miss the values."""
 
-    step = "rewriting"
+    step = "filling"
     snapshots = SnapshotKind.OVERWRITE
 
-    def __init__(self, backfill: Backfill, chunk_bytes: int) -> None:
-        self._backfill, self._chunk_bytes = backfill, chunk_bytes
+    def __init__(self, backfill: Backfill, chunk_bytes: int, *, splices: bool = True) -> None:
+        self._backfill, self._chunk_bytes, self._splices = backfill, chunk_bytes, splices
 
     def is_superseded(self, facts: TableFacts) -> bool:
         """Compare with the revisions that the table remembers."""
@@ -52,8 +53,8 @@ class BackfillKind:
         return chunked(tasks, self._chunk_bytes)
 
     def make(self, site: Site, table: Any, chunk: Sequence[Task], base: int) -> list[Any]:
-        """Write a chunk's files anew, with their values."""
-        return files.rewrite(site.session, table, chunk, self._backfill)
+        """Splice the values into the files that can take them, and write the others anew."""
+        return fill_files(site, table, chunk, self._backfill, splices=self._splices)
 
     def keeps_rows(self) -> bool:
         """Values change, rows do not."""

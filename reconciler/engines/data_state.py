@@ -11,12 +11,14 @@ from enum import StrEnum
 
 import msgspec
 
-from reconciler.model.metadata import MAIN, RefJson, SnapshotLogEntry
+from reconciler.model.metadata import MAIN, PartitionStatisticsJson, RefJson, SnapshotLogEntry, StatisticsJson
 from reconciler.plan.data import branch_of, done_key
 from reconciler.plan.operations import Operation
 
 OPERATION_STAMP = "laketable.operation"
 CHUNK_STAMP = "laketable.chunk"
+FILES_STAMP = "laketable.files"
+"""On what an engine that can only append has made: the place in the list of files that it is to replace."""
 ROOT_STAMP = "laketable.root"
 """On the empty snapshot from which work on a table without rows starts."""
 
@@ -38,6 +40,7 @@ class SnapshotFacts(msgspec.Struct, frozen=True, rename="kebab"):
     snapshot_id: int
     parent_snapshot_id: int | None = None
     sequence_number: int = 0
+    timestamp_ms: int = 0
     summary: Mapping[str, str] = {}
 
 
@@ -54,6 +57,8 @@ class TableFacts(msgspec.Struct, frozen=True, rename="kebab"):
     snapshots: tuple[SnapshotFacts, ...] = ()
     snapshot_log: tuple[SnapshotLogEntry, ...] = ()
     last_sequence_number: int = 0
+    statistics: tuple[StatisticsJson, ...] = ()
+    partition_statistics: tuple[PartitionStatisticsJson, ...] = ()
 
     @property
     def head(self) -> int | None:
@@ -95,8 +100,11 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     is_current: bool = False
 
 
-def position(facts: TableFacts, wanted: Operation) -> Position:
-    """Tell what an operation's next step is."""
+def position(facts: TableFacts, wanted: Operation, *, appends: bool = False) -> Position:
+    """Tell what an operation's next step is; `appends`: for an engine that publishes what it appended by reference.
+
+    Neither engine can go on with what the other left on the branch.
+    """
     operation = wanted.id
     branch = branch_of(operation)
     has_branch = branch in facts.refs
@@ -113,6 +121,8 @@ def position(facts: TableFacts, wanted: Operation) -> Position:
         if snapshot.summary.get(OPERATION_STAMP) != operation:
             base, is_root = snapshot.snapshot_id, ROOT_STAMP in snapshot.summary
             break
+        if appends is not (FILES_STAMP in snapshot.summary):
+            return Position(step=Step.START_OVER)
         chunks.append(snapshot.snapshot_id)
     else:
         return Position(step=Step.START_OVER)  # what it started from has expired

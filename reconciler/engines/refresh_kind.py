@@ -16,7 +16,7 @@ from reconciler.engines.source_changes import SourceChange, Unreadable, source_c
 from reconciler.engines.staged import Site, SnapshotKind
 from reconciler.engines.staging import FilesMoved
 from reconciler.errors import InvalidTable, LakeError
-from reconciler.plan.data import done_key
+from reconciler.plan.data import done_key, is_our_branch
 from reconciler.plan.events import Progress
 from reconciler.plan.operations import Operation, Refresh
 from reconciler.plan.views import is_aggregation, remembered_view, view_properties
@@ -52,6 +52,10 @@ class RefreshKind:
         self._has_written = any(s.summary.get(OPERATION_STAMP) == self._operation.id for s in branch)
         if self._has_written:
             return []
+        # Sources moved on since an earlier run of another id began: this one replaces all that it would have written.
+        others = [name for name in facts.refs if is_our_branch(name) and name != site.ref.branch]
+        if others:
+            site.table.drop_branches(others, site.ref.uuid)
         self._choose(site, facts, base)
         found = [] if self._adds_only else live_tasks(table, base, lambda file: True)
         self._base_files = len(found)

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from reconciler.engines.constraint_audit import audit_constraints
 from reconciler.engines.data_files import Task, iterate, rows_of
 from reconciler.engines.data_progress import Counter, Tell
 from reconciler.engines.data_state import CHUNK_STAMP, OPERATION_STAMP, Position, Step, TableFacts, position
+from reconciler.engines.records import Recorder
 from reconciler.engines.staging import FilesMoved, StagingTable
 from reconciler.errors import CommitConflict, InvalidTable, LakeError
 from reconciler.model.metadata import MAIN
@@ -109,6 +111,7 @@ class StagedWork:
     def __init__(self, site: Site, kind: Kind) -> None:
         self._site, self._kind = site, kind
         self._table, self._operation, self._ref, self._tell = site.table, site.operation, site.ref, site.tell
+        self._recorder = Recorder(site.operation, site.ref)
         self._schema_id: int | None = None
         self._replayed = True
         self.main_moved = False
@@ -290,6 +293,7 @@ class StagedWork:
                     hint="Report this; dropping the branch gives the work up.",
                 )
         self._kind.audit(self._site, found.base, found.head, added)
+        audit_constraints(self._site, found.head, added)
 
     # ------------------------------------------------------------ publish
 
@@ -312,16 +316,20 @@ class StagedWork:
             found = self._position(facts)
             if found.step is not Step.WRITE:
                 return False
+            published_id = facts.head
             if found.is_current and found.chunks:
+                published_id = found.head
                 builder.setBranchSnapshot(found.head, MAIN)
             elif found.chunks:
                 before = self._of_chunks(table, found, "removedDataFiles")
                 after = self._of_chunks(table, found, "addedDataFiles")
                 change = self._change(table, before, after, found.base)
-                builder.setBranchSnapshot(self._table.snapshot(change), MAIN)
+                snapshot = self._table.snapshot(change)
+                published_id = snapshot.snapshotId()
+                builder.setBranchSnapshot(snapshot, MAIN)
             self.main_moved = not found.is_current
             builder.removeRef(branch)
-            builder.setProperties(self._properties(facts))
+            builder.setProperties(self._properties(facts, published_id))
             return True
 
         self._table.swap(build, uuid=self._ref.uuid, schema_id=self._schema_id, refs=(branch,))
@@ -337,11 +345,13 @@ class StagedWork:
 
         self._table.swap(build, uuid=self._ref.uuid)
 
-    def _properties(self, facts: TableFacts) -> Any:
+    def _properties(self, facts: TableFacts, published_id: int | None = None) -> Any:
+        written = dict(self._kind.properties(facts))
+        self._recorder.files, self._recorder.rows, self._recorder.bytes = self.files, self.rows, self.bytes
+        history = self._recorder.properties(facts, written, published_id=published_id)
         properties = self._site.session._jvm.java.util.HashMap()
-        for key, value in self._kind.properties(facts).items():
+        for key, value in {**written, **history, done_key(self._operation): self._operation.id}.items():
             properties.put(key, value)
-        properties.put(done_key(self._operation), self._operation.id)
         return properties
 
     def _conflict(self) -> LakeError:

@@ -6,14 +6,15 @@ So snapshots are only built by Iceberg (`apply()`), and what becomes of them is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from reconciler.engines.asserts import require, requirements
 from reconciler.engines.data_state import ROOT_STAMP, TableFacts, read_facts
 from reconciler.engines.java_errors import class_names, translate
 from reconciler.engines.spark_metadata import SparkExecutor, _Request
 from reconciler.errors import CommitConflict, CommitStateUnknown, LakeError
-from reconciler.model.metadata import MAIN, JsonObject
+from reconciler.model.metadata import MAIN
 from reconciler.model.table import TableIdent
 from reconciler.ports import CommitOutcome
 
@@ -134,7 +135,7 @@ class StagingTable(SparkExecutor):
                 updated = builder.build()
                 changes = list(updated.changes())
             named = {name: facts.head_of(name) for name in (*refs, MAIN)}
-            request = _Request(_requirements(facts, named), changes)
+            request = _Request(requirements(facts, named), changes)
             try:
                 if self._commit(operations, base, updated, request, self.ident):
                     return True
@@ -155,23 +156,4 @@ class StagingTable(SparkExecutor):
 
     def require(self, facts: TableFacts, uuid: str, schema_id: int | None) -> None:
         """Raise CommitConflict unless it is still this table, with this schema."""
-        if facts.table_uuid != uuid:
-            raise CommitConflict("It is another table by now.", where=str(self.ident), hint="Plan again.")
-        if schema_id is not None and facts.current_schema_id != schema_id:
-            raise CommitConflict(
-                f"The table's schema changed while its rows were being filled: it was {schema_id} and is "
-                f"{facts.current_schema_id}.",
-                where=str(self.ident),
-                hint="Apply again: it goes on under the new schema.",
-            )
-
-
-def _requirements(facts: TableFacts, refs: Mapping[str, int | None]) -> list[JsonObject]:
-    asserted: list[JsonObject] = [
-        {"type": "assert-table-uuid", "uuid": facts.table_uuid},
-        {"type": "assert-current-schema-id", "current-schema-id": facts.current_schema_id},
-        {"type": "assert-default-spec-id", "default-spec-id": facts.default_spec_id},
-        {"type": "assert-default-sort-order-id", "default-sort-order-id": facts.default_sort_order_id},
-    ]
-    asserted += [{"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": at} for name, at in refs.items()]
-    return asserted
+        require(facts, self.ident, uuid, schema_id)

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import msgspec
 
-from reconciler.engines.backfill_files import check_plan
+from reconciler.engines.backfill_files import check_plan, row_error, staged_frame
 from reconciler.engines.data_files import Task, live_tasks
-from reconciler.engines.java_errors import class_names
-from reconciler.engines.staged import Site
-from reconciler.errors import InvalidInput, RowsRefused
+from reconciler.errors import RowsRefused
 from reconciler.model.types import FieldPath, dotted
 from reconciler.plan.amounts import plural
 from reconciler.plan.events import Progress
@@ -25,8 +22,7 @@ from reconciler.ports import CommitOutcome
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_WHOLE = 1 << 40
-_ROW_ERRORS = ("Arithmetic", "NumberFormat", "DateTime", "ArrayIndexOutOfBounds", "IllegalArgument", "Runtime")
+    from reconciler.engines.staged import Site
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -94,7 +90,7 @@ class ValidationScan(ScanStaged):
         for column in self._work.required:
             _refuse(found.get(f"required {column.field_id}"), self.files, f"have no value in {dotted(column.path)}")
         for number, check in enumerate(self._work.checks):
-            _refuse(found.get(f"check {number}"), self.files, f"break {check.what}")
+            _refuse(found.get(f"check {number}"), self.files, check.fault)
 
     def _wants(self, file: Any) -> bool:
         """A condition over rows is proven by no manifest; a null count is."""
@@ -145,26 +141,19 @@ def count_rows(
         names = [f"c{i}" for i in range(len(wanted))]
         per_file = flagged.groupBy("file").agg(*(F.sum(name).alias(name) for name in names))
         sums = [F.sum(name) for name in names] + [F.sum((F.col(name) > 0).cast("int")) for name in names]
-        (row,) = _collected(per_file.agg(*sums))
-    finally:
-        cache.remove(group)
-        reads.removeTasks(table, group)
+        row = _first(per_file.agg(*sums))
     count = len(wanted)
     return {name: Found(row[i] or 0, row[count + i] or 0) for i, name in enumerate(wanted)}
 
 
-def _collected(frame: DataFrame) -> list[Any]:
+def _first(frame: DataFrame) -> Any:
     try:
-        return list(frame.collect())
+        return frame.collect()[0]
     except Exception as error:
-        failed = next(
-            (n for n in class_names(error) if any(n == f"Spark{kind}Exception" for kind in _ROW_ERRORS)), None
-        )
-        if failed is None:
+        told = row_error(error)
+        if told is None:
             raise
-        raise InvalidInput(
-            f"The condition fails on a row ({failed}).", hint="Use try_cast, try_divide and the like."
-        ) from error
+        raise told from error
 
 
 def _refuse(found: Found | None, files: int, what: str) -> None:

@@ -27,6 +27,7 @@ from reconciler.model.quantities import parse_duration, parse_size
 from reconciler.model.schedules import parse_instant
 from reconciler.model.table import (
     Computed,
+    Constraint,
     Desired,
     DesiredIndex,
     DesiredPartitionField,
@@ -38,6 +39,7 @@ from reconciler.model.table import (
     Suppression,
     TableFormat,
     TableIdent,
+    TypeChange,
     UnmanagedColumns,
     View,
 )
@@ -102,6 +104,18 @@ def to_desired(manifest: LakeTable, project: str = DEFAULT_PROJECT) -> Desired:
             for c in spec.columns or ()
             if c.computed is not None
         },
+        type_changes={
+            c.name: TypeChange(
+                using=c.type_change.using,
+                on_cast_failure=c.type_change.on_cast_failure,
+                keep_old_ms=parse_duration(c.type_change.keep_old_for),
+            )
+            for c in spec.columns or ()
+            if c.type_change is not None
+        },
+        constraints=None
+        if spec.constraints is None
+        else tuple(Constraint(name=c.name, check=c.check) for c in spec.constraints),
         rewrite_existing=spec.rewrite_existing,
         indexes=indexes,
         maintenance=_maintenance(spec.maintenance),
@@ -287,13 +301,6 @@ def _orphans(declared: manifests.RemoveOrphanFiles) -> RemoveOrphans:
 def _data_features(spec: LakeTableSpec) -> dict[str, str]:
     """Name each declared part that needs a data job: its place → what it is and everything it says, as JSON."""
     features: dict[str, str] = {}
-    for index, column in enumerate(spec.columns or ()):
-        if column.type_change is not None:
-            features[_place("columns", index, "typeChange")] = _feature(
-                f"type change of {column.name}", column.type_change
-            )
-    for number, constraint in enumerate(spec.constraints or ()):
-        features[_place("constraints", number)] = _feature(f"constraint {constraint.name}", constraint)
     return features
 
 
@@ -315,7 +322,7 @@ def canonical_desired(desired: Desired) -> bytes:
     plain = {name: getattr(desired, name) for name in desired.__struct_fields__}
     for name in ("approval", "owner", "maintenance"):
         del plain[name]
-    for name in ("rewrite_existing", "indexes"):
+    for name in ("rewrite_existing", "indexes", "type_changes", "constraints"):
         if not plain[name]:
             del plain[name]  # the hashes of manifests that do not speak of it stay what they were
     plain["column_renames"] = sorted((list(path), name) for path, name in desired.column_renames.items())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -36,7 +37,9 @@ MAIN = "main"
 NEWEST_FORMAT = 3
 FIRST_PARTITION_ID = 1000
 _PARAMETER_GAP = re.compile(r",\s+")
+_DISTINCT = "apache-datasketches-theta-v1"
 _ABSENT = msgspec.Raw()
+T = TypeVar("T")
 
 
 class SchemaJson(msgspec.Struct, frozen=True, rename="kebab"):
@@ -110,6 +113,26 @@ class SnapshotLogEntry(msgspec.Struct, frozen=True, rename="kebab"):
     snapshot_id: int
 
 
+class BlobJson(msgspec.Struct, frozen=True):
+    """A part of a statistics file: a sketch of some columns."""
+
+    type: str
+    fields: tuple[int, ...] = ()
+
+
+class StatisticsJson(msgspec.Struct, frozen=True, rename="kebab"):
+    """A statistics file of one snapshot."""
+
+    snapshot_id: int
+    blob_metadata: tuple[BlobJson, ...] = ()
+
+
+class PartitionStatisticsJson(msgspec.Struct, frozen=True, rename="kebab"):
+    """A file of statistics per partition."""
+
+    snapshot_id: int
+
+
 class _SchemaHead(msgspec.Struct, frozen=True, rename="kebab"):
     schema_id: int = 0
 
@@ -133,11 +156,15 @@ class _RawMetadata(msgspec.Struct, frozen=True, rename="kebab"):
     refs: dict[str, RefJson] | None = None
     snapshots: list[SnapshotHead] | None = None
     snapshot_log: list[SnapshotLogEntry] | None = None
+    statistics: msgspec.Raw = _ABSENT
+    partition_statistics: msgspec.Raw = _ABSENT
 
 
 _DECODE = msgspec.json.Decoder(_RawMetadata)
 _DECODE_HEAD = msgspec.json.Decoder(_SchemaHead)
 _DECODE_SCHEMA = msgspec.json.Decoder(SchemaJson)
+_DECODE_STATISTICS = msgspec.json.Decoder(tuple[StatisticsJson, ...] | None)
+_DECODE_PARTITIONS = msgspec.json.Decoder(tuple[PartitionStatisticsJson, ...] | None)
 _DECODE_SUMMARY: msgspec.json.Decoder[dict[str, str]] = msgspec.json.Decoder(dict[str, str])
 
 
@@ -159,6 +186,8 @@ class TableMetadata(msgspec.Struct, frozen=True, kw_only=True):
     refs: Mapping[str, RefJson]
     snapshots: tuple[SnapshotHead, ...]
     snapshot_log: tuple[SnapshotLogEntry, ...]
+    raw_statistics: msgspec.Raw
+    raw_partition_statistics: msgspec.Raw
 
     def schema(self, schema_id: int) -> SchemaJson | None:
         """Decode one schema; the latest are looked at first."""
@@ -232,8 +261,30 @@ def to_observed(metadata: TableMetadata, ident: TableIdent) -> Observed:
         bookkeeping={k: v for k, v in metadata.properties.items() if k.startswith(BOOKKEEPING_PREFIX)},
         snapshot_log=tuple((entry.timestamp_ms, entry.snapshot_id) for entry in metadata.snapshot_log),
         snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
+        counted=counted_fields(_tolerant(_DECODE_STATISTICS, metadata.raw_statistics)),
+        counted_partitions=frozenset(
+            file.snapshot_id for file in _tolerant(_DECODE_PARTITIONS, metadata.raw_partition_statistics)
+        ),
         snapshot_times={snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots},
     )
+
+
+def _tolerant(decoder: msgspec.json.Decoder[tuple[T, ...] | None], raw: msgspec.Raw) -> tuple[T, ...]:
+    """Read statistics; damaged ones count as none, for no plan depends on them."""
+    try:
+        return (decoder.decode(raw) or ()) if bytes(raw) else ()
+    except msgspec.DecodeError:
+        return ()
+
+
+def counted_fields(statistics: Sequence[StatisticsJson]) -> dict[int, frozenset[int]]:
+    """Return, by snapshot, the columns whose distinct values were counted."""
+    return {
+        file.snapshot_id: frozenset(
+            field_id for blob in file.blob_metadata if blob.type == _DISTINCT for field_id in blob.fields
+        )
+        for file in statistics
+    }
 
 
 def past_spec(
@@ -339,6 +390,8 @@ def _normalise(raw: _RawMetadata, where: str) -> TableMetadata:
         refs=refs,
         snapshots=tuple(raw.snapshots or ()),
         snapshot_log=tuple(raw.snapshot_log or ()),
+        raw_statistics=raw.statistics,
+        raw_partition_statistics=raw.partition_statistics,
     )
 
 

@@ -15,8 +15,8 @@ from reconciler.pipeline.proposals import (
     propose,
     propose_all,
     propose_offline,
-    propose_undo,
 )
+from reconciler.pipeline.undoing import propose_restore, propose_undo
 
 __all__ = [
     "Approval",
@@ -31,6 +31,7 @@ __all__ = [
     "propose",
     "propose_all",
     "propose_offline",
+    "propose_restore",
     "propose_undo",
     "require_same",
 ]

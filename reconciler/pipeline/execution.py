@@ -183,7 +183,7 @@ def _withdraw_invalidated(request: Request, made: Plan, execution: Execution, pr
     files = proven.told(request.catalog.get_data_files(made.table, head))
     withdrawn = invalidated(made.changes, live.spec, files)
     if withdrawn:
-        _choose_executor(request, live, withdrawn, execution).apply(made.table, live.version, withdrawn)
+        choose_executor(request, live, withdrawn, execution).apply(made.table, live.version, withdrawn)
         names = ", ".join(dotted(c.path) for c in withdrawn if isinstance(c, AlterColumnRequired))
         raise ProofInvalidated(
             f"Another writer committed NULLs into {names} while it became required; it is optional again.",
@@ -199,7 +199,7 @@ def _by_executor(
     execution: Execution,
 ) -> None:
     """Rename or drop the very table that was planned: its uuid is compared first."""
-    executor = _choose_executor(request, current, (change,), execution)
+    executor = choose_executor(request, current, (change,), execution)
     table = change.before if isinstance(change, RenameTable) else change.ident
     if executor is not request.catalog:
         executor.apply(table, base, (change,))
@@ -223,7 +223,7 @@ def _commit(
     actor, now_ms = execution.actor, execution.now_ms
     remembered = memory_changes(request, current, changes, made, actor=actor, now_ms=now_ms)
     batch = (*changes, *remembered)
-    executor = _choose_executor(request, current, batch, execution)
+    executor = choose_executor(request, current, batch, execution)
     outcome = executor.apply(made.table, made.base, batch, guard_snapshot=made.guards_snapshot)
     if outcome.replayed:
         return Replayed(table=made.table, plan=made.hash, version=outcome.version)
@@ -237,7 +237,7 @@ def _commit(
     )
 
 
-def _choose_executor(
+def choose_executor(
     request: Request, current: Observed | None, changes: Sequence[Change], execution: Execution
 ) -> MetadataExecutor:
     """Take the named engine, or with `auto` the first that can: the catalog before Spark, which needs a JVM."""

@@ -13,13 +13,14 @@ from reconciler.diff.changes import (
     UnsetProperty,
 )
 from reconciler.model import bookkeeping
-from reconciler.model.table import Observed, TableSpec
+from reconciler.model.table import BOOKKEEPING_PREFIX, Desired, Observed, TableSpec
 from reconciler.pipeline.proposals import Request
 from reconciler.plan.approvals import approval_of, undo_tag_change
-from reconciler.plan.data import memory_after
+from reconciler.plan.data import COMPUTED_PREFIX, memory_after
 from reconciler.plan.operations import Plan
 from reconciler.plan.rewrites import rewrite_memory_after
 from reconciler.plan.tracking import tracked_after
+from reconciler.plan.type_changes import expand, type_memory_after
 
 
 def memory_changes(
@@ -32,6 +33,7 @@ def memory_changes(
     now_ms: int,
 ) -> Iterator[Change]:
     """Yield what rides in the same commit: owner, managed parts, history, what is released, the undo tag."""
+    desired = request.desired if request.is_undo else expand(request.desired, current, now_ms=now_ms).desired
     before = dict(current.bookkeeping) if current else {}
     known = bookkeeping.read(before)
     target = apply(
@@ -40,7 +42,7 @@ def memory_changes(
     if request.is_undo and current:
         managed = bookkeeping.restored(known, target, current.spec)
     else:
-        managed = bookkeeping.managed_after(request.desired, target, known, now_ms=now_ms)
+        managed = bookkeeping.managed_after(desired, target, known, now_ms=now_ms)
     managed = msgspec.structs.replace(managed, tracked=tracked_after(managed.tracked, changes, now_ms=now_ms))
     record = _record(current, changes, made, actor=actor, now_ms=now_ms)
     managed = msgspec.structs.replace(
@@ -50,7 +52,7 @@ def memory_changes(
     if undo_tag is not None:
         yield undo_tag
     after = bookkeeping.write(managed)
-    yield from _data_memory(request, current, target, changes)
+    yield from _data_memory(request, desired, current, target, changes, now_ms=now_ms)
     for key, value in after.items():
         # The owner rides along unchanged, too: a table that somebody claimed since must refuse the commit.
         if before.get(key) != value or key == bookkeeping.OWNER:
@@ -61,13 +63,22 @@ def memory_changes(
 
 
 def _data_memory(
-    request: Request, current: Observed | None, target: TableSpec, changes: Sequence[Change]
+    request: Request,
+    desired: Desired,
+    current: Observed | None,
+    target: TableSpec,
+    changes: Sequence[Change],
+    *,
+    now_ms: int,
 ) -> Iterator[Change]:
-    if request.is_undo:
-        return
     live = current.bookkeeping if current else {}
-    remembered = memory_after(request.desired, current, target)
-    remembered |= rewrite_memory_after(request.desired, current, target, changes)
+    remembered: dict[str, str | None] = {}
+    if not request.is_undo:
+        remembered |= memory_after(desired, current, target)
+        remembered |= rewrite_memory_after(desired, current, target, changes)
+    remembered |= type_memory_after(
+        request.desired, current, target, computed_key=COMPUTED_PREFIX, is_undo=request.is_undo, now_ms=now_ms
+    )
     for key, value in remembered.items():
         if value is None:
             yield UnsetProperty(key=key, before=live[key])
@@ -79,7 +90,11 @@ def _record(
     current: Observed | None, changes: Sequence[Change], made: Plan, *, actor: str, now_ms: int
 ) -> bookkeeping.HistoryRecord:
     version = current.version if current else None
-    replaced = {c.key: c.before for c in changes if isinstance(c, SetProperty | UnsetProperty)}
+    replaced = {
+        change.key: change.before
+        for change in changes
+        if isinstance(change, SetProperty | UnsetProperty) and not change.key.startswith(BOOKKEEPING_PREFIX)
+    }
     return bookkeeping.HistoryRecord(
         plan=made.hash,
         time_ms=now_ms,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -13,22 +13,27 @@ from reconciler.diff.bind import bind
 from reconciler.diff.diff import diff
 from reconciler.errors import (
     LakeError,
-    RefNotFound,
     TableNotFound,
 )
 from reconciler.model import bookkeeping
+from reconciler.model.maintenance import DAY_MS
 from reconciler.model.table import DataFile, Desired, Observed, TableIdent
 from reconciler.model.types import StructType
-from reconciler.pipeline.views import Key, Seen, ViewReader
+from reconciler.pipeline.views import Key, Seen, ViewFinder, ViewReader
 from reconciler.plan.approvals import released
+from reconciler.plan.constraints import needs_scan
 from reconciler.plan.data import data_operations, needs_files
 from reconciler.plan.findings import finding
+from reconciler.plan.impacts import concerns_views
+from reconciler.plan.lineage import Lineage
 from reconciler.plan.operations import OperationClass, Plan
-from reconciler.plan.planner import plan, plan_drop, plan_offline, plan_undo
+from reconciler.plan.planner import plan, plan_offline
 from reconciler.plan.policy import Decision, Outcome, Policy, approves, judge
 from reconciler.plan.proofs import needs_data_files
+from reconciler.plan.distinct_counts import needs_counts
 from reconciler.plan.rewrites import needs_layouts
 from reconciler.plan.table_upkeep import with_table_upkeep
+from reconciler.plan.type_changes import expand
 from reconciler.plan.validation import NOTHING_SCANNED, Proven
 from reconciler.plan.views import ViewInputs, plan_unreadable_view
 from reconciler.ports import CatalogProvider
@@ -36,7 +41,12 @@ from reconciler.ports import CatalogProvider
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One manifest against one catalog; `source` is its file:line."""
+    """One manifest against one catalog; `source` is its file:line, `actor` who acts, for the history.
+
+    `command` is what to run again, when that is not `apply`.
+
+    `view` is what a materialized view reads, `readers` finds the views of the catalog; the whole run tells both.
+    """
 
     desired: Desired
     catalog: CatalogProvider
@@ -45,7 +55,10 @@ class Request:
     source: str = ""
     is_undo: bool = False
     runtime: str = "local"
+    actor: str = ""
+    command: str = ""
     view: ViewInputs | None = None
+    readers: Callable[[], Sequence[Lineage]] | None = None
 
     @classmethod
     def undo(
@@ -55,10 +68,23 @@ class Request:
         catalog: CatalogProvider,
         catalog_name: str,
         policies: tuple[Policy, ...],
+        *,
+        runtime: str = "local",
+        actor: str = "",
+        command: str = "",
     ) -> Request:
         """Ask for a table's own past instead of a manifest's wish."""
         nothing_stated = Desired(ident=table, owner=owner, columns=StructType(()))
-        return cls(nothing_stated, catalog, catalog_name, policies, is_undo=True)
+        return cls(
+            nothing_stated,
+            catalog,
+            catalog_name,
+            policies,
+            is_undo=True,
+            runtime=runtime,
+            actor=actor,
+            command=command or f"laketable undo {table}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +135,18 @@ def propose_all(requests: Sequence[Request], approval: Approval, *, now_ms: int)
 
 
 def _with_views(batch: Sequence[Request], seen: Seen, *, now_ms: int) -> Iterator[Request]:
-    """Give materialized views their columns and what they read; a run without views imports nothing for them."""
-    reader: ViewReader | None = None
+    """Give materialized views their columns and what they read; a run without views reads nothing for them."""
+    catalog = batch[0].catalog
+    declared = {request.desired.ident: request.desired for request in batch}
+    has_views = any(desired.view is not None for desired in declared.values())
+    reader = ViewReader(catalog, declared, seen, now_ms) if has_views else None
+    readers: Callable[[], Sequence[Lineage]] = ViewFinder(catalog, reader)
     for request in batch:
-        if request.desired.view is None:
-            yield request
+        if request.desired.view is None or reader is None:
+            yield replace(request, readers=readers)
             continue
-        if reader is None:
-            declared = {other.desired.ident: other.desired for other in batch}
-            reader = ViewReader(request.catalog, declared, seen, now_ms)
         view = reader.read(request.desired.ident)
-        yield replace(request, desired=view.desired, view=view.inputs)
+        yield replace(request, desired=view.desired, view=view.inputs, readers=readers)
 
 
 def observe(catalog: CatalogProvider, desired: Sequence[Desired]) -> dict[TableIdent, Observed | LakeError | None]:
@@ -172,10 +199,13 @@ def make_plan(
     desired = request.desired
     if request.view is not None and request.view.findings:
         return plan_unreadable_view(desired, current, request.view, catalog=request.catalog_name)
+    types = expand(desired, current, now_ms=now_ms)
+    desired = types.desired
     binding = bind(desired, current, now_ms=now_ms)
     changes = diff(current.spec if current else None, binding.spec)
-    needs_rows = needs_data_files(changes) or needs_files(desired, current)
-    needs_rows = needs_rows or needs_layouts(desired, current)
+    needs_rows = needs_data_files(changes) or needs_files(desired, current) or needs_scan(desired, current)
+    needs_rows = needs_rows or bool(types.checks)
+    needs_rows = needs_rows or needs_layouts(desired, current) or needs_counts(desired, current)
     made = plan(
         desired,
         current,
@@ -185,8 +215,10 @@ def make_plan(
         catalog=request.catalog_name,
         files=_data_files(request.catalog, current) if needs_rows else None,
         view=request.view,
+        readers=request.readers() if request.readers and concerns_views(desired, changes) else (),
         take_ownership=take_ownership,
         proven=proven,
+        types=types,
     )
     if current is not None:
         made = with_table_upkeep(released(made, current), desired, current, now_ms=now_ms)
@@ -195,49 +227,6 @@ def make_plan(
     message = f"This plan needs a data job, and the runtime {request.runtime} of catalog {request.catalog_name}"
     refusal = finding("LK208", f"{message} does not run yet.", hint="Set its runtime to local.")
     return msgspec.structs.replace(made, findings=(*made.findings, refusal))
-
-
-def propose_undo(request: Request, current: Observed, approval: Approval, *, now_ms: int) -> Proposal:
-    """Plan the way back to the spec before our last commit; before a creation there was no table, so that is a drop.
-
-    Raises RefNotFound when we never changed the table, or its metadata no longer holds that past.
-    """
-    history = bookkeeping.read(current.bookkeeping).history
-    if not history:
-        raise RefNotFound(f"LakeTable has not changed {current.spec.ident}; there is nothing to undo.")
-    last = history[-1]
-    dialect = dialect_for(current.spec.format)
-    if last.schema_id is None or last.spec_id is None or last.sort_order_id is None:
-        made = plan_drop(current, owner=request.desired.owner, catalog=request.catalog_name, dialect=dialect)
-    else:
-        ids = last.schema_id, last.spec_id, last.sort_order_id
-        past = request.catalog.get_past_spec(current.spec.ident, *ids)
-        past = msgspec.structs.replace(past, properties=_past_properties(current, last), refs=current.spec.refs)
-        made = plan_undo(
-            current,
-            past,
-            owner=request.desired.owner,
-            catalog=request.catalog_name,
-            dialect=dialect,
-            files=_data_files(request.catalog, current) if needs_data_files(diff(current.spec, past)) else None,
-        )
-    if not made.operations:
-        raise RefNotFound(
-            f"The last commit of LakeTable to {current.spec.ident} left nothing that undo brings back: tags, branches, "
-            "the format version, ownership and properties above 1 KiB stay as they are.",
-            hint="Change the manifest instead, and apply it.",
-        )
-    return judged(_proposal(request, current=current, plan=made), approval, now_ms=now_ms)
-
-
-def _past_properties(current: Observed, last: bookkeeping.HistoryRecord) -> dict[str, str]:
-    properties = dict(current.spec.properties)
-    for key, before in (last.properties or {}).items():
-        if before is None:
-            properties.pop(key, None)
-        else:
-            properties[key] = before
-    return properties
 
 
 def judged(proposal: Proposal, approval: Approval, *, now_ms: int) -> Proposal:
@@ -253,11 +242,18 @@ def judged(proposal: Proposal, approval: Approval, *, now_ms: int) -> Proposal:
         approvals=frozenset(hashes),
         auto_approve=approval.auto,
         now_ms=now_ms,
+        spent_bytes=_spent(proposal.current, now_ms=now_ms),
     )
     if is_used and decision.outcome is Outcome.NEEDS_APPROVAL:
         why = "The approval in the manifest released this plan once already, and it was taken back since."
         decision = msgspec.structs.replace(decision, reasons=(why, *decision.reasons))
     return replace(proposal, decision=decision)
+
+
+def _spent(current: Observed | None, *, now_ms: int) -> int:
+    """Add up what plans rewrote in a table in the last 24 hours, as its history tells."""
+    history = bookkeeping.read(current.bookkeeping).history if current else ()
+    return sum(record.bytes for record in history if record.plan and record.time_ms > now_ms - DAY_MS)
 
 
 def _is_used(committed: str, proposal: Proposal) -> bool:

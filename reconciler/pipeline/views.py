@@ -5,7 +5,7 @@ A source that the same run declares counts as its manifest will leave it, so tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
@@ -13,11 +13,12 @@ import msgspec
 
 from reconciler.diff.bind import bind
 from reconciler.errors import LakeError, TableNotFound
-from reconciler.model.table import Desired, Observed, TableIdent
+from reconciler.model.table import Desired, Observed, TableIdent, View
 from reconciler.model.types import Field, StructType
 from reconciler.plan.findings import finding
+from reconciler.plan.lineage import Lineage, query_lineage, remembered_lineage
 from reconciler.plan.operations import Finding
-from reconciler.plan.view_query import named_sources, optional, read_view
+from reconciler.plan.view_query import named_lineage, named_sources, optional, read_view
 from reconciler.plan.views import (
     FileChange,
     SourceState,
@@ -99,6 +100,15 @@ class ViewReader:
             self._read[table] = made
         return self._read[table]
 
+    def lineage(self, table: TableIdent, view: View) -> Lineage | None:
+        """Return what a declared view reads, also when what it reads is about to go."""
+        inputs = self.read(table).inputs
+        if inputs.query is not None:
+            return query_lineage(table, inputs.query)
+        current = self._live.get(table)
+        memory = remembered_view(current.bookkeeping) if current and not inputs.findings else None
+        return remembered_lineage(table, memory) if memory else named_lineage(table, view.query)
+
     # ------------------------------------------------------------ one view
 
     def _make(self, desired: Desired) -> ReadView:
@@ -168,6 +178,39 @@ class ViewReader:
             return {}
         files = (self.catalog.get_data_files(source.table, snapshot) for snapshot in (before, after))
         return {source.table: file_change(*files)}
+
+
+@dataclass(slots=True)
+class ViewFinder:
+    """Finds the views of a catalog, once, and only when it is called: it looks at every table there is.
+
+    A view that the run declares counts with its manifest's query, not with what it was made of before.
+    """
+
+    catalog: CatalogProvider
+    reader: ViewReader | None
+    _found: tuple[Lineage, ...] | None = None
+
+    def __call__(self) -> Sequence[Lineage]:
+        """Return what each view reads."""
+        if self._found is None:
+            self._found = (*self._of_manifests(), *self._live())
+        return self._found
+
+    def _of_manifests(self) -> Iterator[Lineage]:
+        for table, desired in self.reader.declared.items() if self.reader else ():
+            if desired.view is not None and self.reader is not None:
+                lineage = self.reader.lineage(table, desired.view)
+                if lineage is not None:
+                    yield lineage
+
+    def _live(self) -> Iterator[Lineage]:
+        declared = self.reader.declared if self.reader else {}
+        tables = [table for table in self.catalog.list_tables() if table not in declared]
+        for table, found in self.catalog.get_table_specs(tables):
+            memory = remembered_view(found.bookkeeping) if isinstance(found, Observed) else None
+            if memory is not None:
+                yield remembered_lineage(table, memory)
 
 
 def _states(

@@ -14,9 +14,9 @@ from reconciler.model.maintenance import UNDO_AGE_MS
 from reconciler.model.table import Desired, Observed, Ref, RefKind
 from reconciler.plan.expiry import UNDO_PREFIX
 from reconciler.plan.hashing import PREFIX
-from reconciler.plan.operations import Operation, OperationClass, Plan
+from reconciler.plan.operations import Backfill, Operation, OperationClass, Plan, Refresh
 from reconciler.plan.row_work import Validate
-from reconciler.plan.table_work import Restore
+from reconciler.plan.table_work import Maintain, Restore
 
 UNDO_DIGITS = 12
 
@@ -35,7 +35,26 @@ def released(plan: Plan, current: Observed | None) -> Plan:
 
 def starts(plan: Plan) -> bool:
     """Say whether carrying a plan out begins with a commit that releases its data operations."""
-    return any(not operation.resumes for operation in _released_by(plan))
+    return any(not o.resumes and not _comes_again(o) for o in _released_by(plan))
+
+
+def may_run(operation: Operation) -> bool:
+    """Say whether a job may carry an operation out: it was released, or it is what may be done any day."""
+    return operation.resumes or _comes_again(operation)
+
+
+def plan_of(operation: Operation, made: Plan | None, current: Observed) -> str:
+    """Return the hash of the plan that an operation was released by; empty for upkeep."""
+    before = approved(current.bookkeeping)
+    if before is not None and operation.id in before.operations:
+        return before.plan
+    return made.hash if made is not None and operation.id in {o.id for o in made.operations} else ""
+
+
+def _comes_again(operation: Operation) -> bool:
+    """Say whether an operation needs no undoing: what it writes follows from what is there, today as any day."""
+    work = operation.work
+    return isinstance(work, Refresh | Maintain) or (isinstance(work, Backfill) and work.is_fill)
 
 
 def is_continued(plan: Plan, current: Observed | None, reviewed: Plan) -> bool:
@@ -72,7 +91,12 @@ def undo_tag(plan_hash: str) -> str:
 
 def undo_tag_change(plan: Plan, desired: Desired, current: Observed | None, *, now_ms: int) -> CreateRef | None:
     """Return the tag that a destructive or rewriting plan leaves on main's head; None: it needs none, or has it."""
-    if plan.operation_class < OperationClass.REWRITE or current is None or current.version.snapshot_id is None:
+    classes = (o.operation_class for o in plan.operations if not _comes_again(o))
+    if (
+        max(classes, default=OperationClass.METADATA_ONLY) < OperationClass.REWRITE
+        or current is None
+        or current.version.snapshot_id is None
+    ):
         return None
     name, head = undo_tag(plan.hash), current.version.snapshot_id
     if name in current.spec.refs:

@@ -83,9 +83,14 @@ def index_name(index: DesiredIndex) -> str:
 # ---------------------------------------------------------------- what is wanted
 
 
+def rewrites_layout(desired: Desired) -> bool:
+    """Say whether existing files shall follow the partition spec and the sort order."""
+    return desired.rewrite_existing or any(i.type == SORT and i.rewrite_existing for i in desired.indexes)
+
+
 def aspects_of(desired: Desired, target: TableSpec) -> Iterator[Aspect]:
     """Yield what a manifest wants its existing files to have; a column that is not there yet has no index."""
-    if desired.rewrite_existing or any(i.type == SORT and i.rewrite_existing for i in desired.indexes):
+    if rewrites_layout(desired):
         layout = _digest([target.partitioning, target.sort_order])
         yield Aspect(name=LAYOUT, kind=AspectKind.LAYOUT, definition=layout)
     ids: dict[FieldPath, int] = {}

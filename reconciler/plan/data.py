@@ -49,7 +49,10 @@ _IGNORE = "Ignore"
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a table knows of one computed column: hashes of the expression and of its text, and how often it ran."""
+    """What a table knows of one computed column: hashes of the expression and of its text, and how often it ran.
+
+    An empty expression: the column was computed, and a restore took that back.
+    """
 
     expression: str
     text: str = ""
@@ -136,7 +139,13 @@ def memory_after(desired: Desired, current: Observed | None, target: TableSpec) 
 
 
 def _memory_of(column: BackfillColumn) -> str:
-    memory = Remembered(expression=column.expression, text=column.text, revision=column.revision, round=column.round)
+    return computed_memory(
+        Remembered(expression=column.expression, text=column.text, revision=column.revision, round=column.round)
+    )
+
+
+def computed_memory(memory: Remembered) -> str:
+    """Print what a table remembers of a computed column."""
     return _ENCODER.encode(memory).decode()
 
 
@@ -183,7 +192,11 @@ def plan_computed(
             continue
         if before is None or before.expression != column.expression:
             revision = before.revision + 1 if before else 1
-            pending.append(msgspec.structs.replace(column, revision=revision, recompute=before is not None))
+            pending.append(
+                msgspec.structs.replace(
+                    column, revision=revision, recompute=before is not None and before.expression != ""
+                )
+            )
     if current is None:
         return Planned(findings=tuple(findings))
     operations = _operations(current, target, Backfill(columns=tuple(pending)), files) if pending else ()
@@ -270,6 +283,11 @@ def with_real_ids(current: Observed | None, target: TableSpec, changes: Sequence
 def _is_unchanged(rule: Computed, before: Remembered | None) -> bool:
     """Compare texts: parsing costs more than everything else of a plan that finds nothing to do."""
     return before is not None and before.text == _text_hash(rule)
+
+
+def is_unchanged_rule(rule: Computed, bookkeeping: Mapping[str, str], field_id: int) -> bool:
+    """Say whether a column's values are of this rule."""
+    return _is_unchanged(rule, remembered(bookkeeping, field_id))
 
 
 def _text_hash(rule: Computed) -> str:

@@ -67,11 +67,15 @@ def _locate(type_: Type, parent: Located, found: dict[int, Located]) -> None:
 
 @dataclass(frozen=True)
 class Context:
-    """Everything a verdict may rest on; `files` None: the manifests were not read."""
+    """Everything a verdict may rest on; `files` None: the manifests were not read.
+
+    `rewrites`: existing files are rewritten to a changed layout.
+    """
 
     current: Observed | None
     target: TableSpec
     files: tuple[DataFile, ...] | None = None
+    rewrites: bool = False
 
     @property
     def table(self) -> TableIdent:

@@ -368,13 +368,95 @@ _DATA = (
         fix="Compute it from plain columns, and keep it out of partitioning, sort order and identifier fields.",
     ),
     _kind(
+        "LK217",
+        "A constraint's condition is refused",
+        ERROR,
+        why="A check is parsed, held to an allowlist and printed anew before it may reach Spark. What is not on the "
+        "list, or does not fit the table's columns, runs nowhere.",
+        before="columns:\n  - {name: amount, type: long}\nconstraints: [{name: positive, check: amuont >= 0}]\n",
+        after="columns:\n  - {name: amount, type: long}\nconstraints: [{name: positive, check: amount >= 0}]\n",
+        fix="Write a deterministic condition over the table's own columns.",
+    ),
+    _kind(
+        "LK218",
+        "A constraint waits for its columns",
+        WARNING,
+        why="The rows are scanned before anything is committed, so a constraint over a column that the same plan adds, "
+        "renames or converts cannot be checked yet. The rest of the plan goes ahead without it.",
+        before="# live: id\ncolumns:\n  - {name: id, type: long}\n"
+        "  - {name: twice, type: long, computed: {expression: 'id * 2'}}\n"
+        "constraints: [{name: even, check: 'twice % 2 = 0'}]\n",
+        after="# live: id, twice\ncolumns:\n  - {name: id, type: long}\n"
+        "  - {name: twice, type: long, computed: {expression: 'id * 2'}}\n"
+        "constraints: [{name: even, check: 'twice % 2 = 0'}]\n",
+        fix="Apply the plan, then apply again: the second plan scans the rows and adds the constraint.",
+    ),
+    _kind(
+        "LK219",
+        "A restore would lose values of dropped columns",
+        ERROR,
+        why="Rows come back under the table's present schema. Columns that were dropped since have no place in it, so "
+        "their values would not be in the new files, and undoing the drop later would find them gone.",
+        before="laketable restore sales.orders --to q3-close   # discount was dropped since\n",
+        after="laketable undo sales.orders\nlaketable restore sales.orders --to q3-close\n",
+        fix="Bring the columns back first: undo the plan that dropped them. To look at the rows only, read the tag.",
+    ),
+    _kind(
+        "LK220",
+        "A restore would bring NULLs into a required column",
+        ERROR,
+        why="The column became required after that snapshot, and the files that would come back do not prove that each "
+        "of their rows has a value.",
+        before="columns:\n  - {name: customer, type: string, required: true}\n",
+        after="columns:\n  - {name: customer, type: string}\n",
+        fix="Make the column optional first, restore, fill the values, and make it required again.",
+    ),
+    _kind(
+        "LK221",
+        "A column is computed from one that changes its type",
+        WARNING,
+        why="Its values were computed from the former type, and may come out otherwise from the new one.",
+        before="# live: amount string\ncolumns:\n"
+        "  - {name: amount, type: 'decimal(18,2)', typeChange: {strategy: ExpandContract}}\n"
+        "  - {name: label, type: string, computed: {expression: \"concat('EUR ', amount)\"}}\n",
+        after="columns:\n  - {name: amount, type: 'decimal(18,2)'}\n"
+        "  - {name: label, type: string, computed: {expression: \"concat('EUR ', amount)\", version: 1}}\n",
+        fix="Raise the computed column's `version` when the type has changed, to compute it again.",
+    ),
+    _kind(
+        "LK222",
+        "The type cannot change by expand and contract",
+        ERROR,
+        why="The converted column takes the place of the former one, and what rests on the former one's field id would "
+        "be left behind: partitions, the sort order, identifier fields. Nor can a value be converted by an expression "
+        "that is refused, or without one between types that have no obvious conversion.",
+        before="columns:\n  - {name: day, type: int, typeChange: {strategy: ExpandContract}}   # live: string\n"
+        "partitioning: [{column: day}]\n",
+        after="columns:\n  - {name: day, type: string}\n"
+        "  - {name: day_number, type: int, computed: {expression: try_cast(day AS int)}}\n"
+        "partitioning: [{column: day}]\n",
+        fix="Do what the message says is in the way first, or add a column of the new type under another name.",
+    ),
+    _kind(
+        "LK223",
+        "A column changes its type by expand and contract",
+        WARNING,
+        why="Every file of the table is written anew with a converted column, which then takes the name. Readers by "
+        "name get the new type from one commit to the next; writers that still write the former type fail. The former "
+        "column stays readable beside it for as long as `keepOldFor` says, then a plan of its own drops it.",
+        before="# live: amount string\ncolumns:\n"
+        "  - {name: amount, type: 'decimal(18,2)', typeChange: {strategy: ExpandContract}}\n",
+        after="columns:\n  - {name: amount, type: string}\n",
+        fix="Tell readers and writers, then approve the plan by its hash.",
+    ),
+    _kind(
         "LK225",
         "The format has no index of this type",
         ERROR,
         why="Iceberg has no indexes. Bloom filters, sort orders, z-orders and distinct counts come close to some; "
         "nothing comes close to the others, and pretending would only cost.",
-        before="indexes: [{name: by_text, columns: [note], type: inverted}]\n",
-        after="indexes: [{name: by_customer, columns: [customer_ref], type: bloom}]\n",
+        before="indexes: [{name: by_line, columns: [line], type: inverted}]\n",
+        after="indexes: [{name: by_line, columns: [line], type: bloom}]\n",
         fix="Remove it, or choose bloom, sort, zorder or ndv.",
     ),
     _kind(
@@ -383,8 +465,8 @@ _DATA = (
         WARNING,
         why="No writer knows of a z-order: files only get one when LakeTable rewrites them, which this index does not "
         "ask for.",
-        before="indexes: [{name: by_place, columns: [lat, lon], type: zorder}]\n",
-        after="indexes: [{name: by_place, columns: [lat, lon], type: zorder, rewriteExisting: true}]\n",
+        before="indexes: [{name: by_both, columns: [order_id, line], type: zorder}]\n",
+        after="indexes: [{name: by_both, columns: [order_id, line], type: zorder, rewriteExisting: true}]\n",
         fix="Add `rewriteExisting: true` to it.",
     ),
 )
@@ -415,6 +497,15 @@ _CONSUMERS = (
         before="identifierFields: [order_id]\n",
         after="identifierFields: [order_id, line]\n",
         fix="Stop such writers, apply, then start them again with the new key.",
+    ),
+    _kind(
+        "LK303",
+        "A materialized view reads what moves",
+        INFO,
+        why="Nothing breaks, but the view's rows are those of before until it is refreshed.",
+        before="columns:\n  - {name: amount, type: long}  # live: int; a view sums amount\n",
+        after="columns:\n  - {name: amount, type: int}\n",
+        fix="Refresh the view afterwards: `laketable refresh`, or `--include-upkeep`.",
     ),
     _kind(
         "LK304",
@@ -618,6 +709,16 @@ _HYGIENE = (
         before="columns:\n  - {name: _file, type: string}\n",
         after="columns:\n  - {name: file_name, type: string}\n",
         fix="Give the column another name.",
+    ),
+    _kind(
+        "LK607",
+        "A tag's time is over",
+        INFO,
+        why="`retain` says how long a tag or branch is kept, counted from its snapshot. It has expired, by our "
+        "maintenance or by any other, and would expire again.",
+        before="tags: [{name: q3-close, snapshot: {asOf: '2020-10-01T00:00:00Z'}, retain: 365d}]\n",
+        after="tags: []\n",
+        fix="Remove it from the manifest. While its snapshot is still there, a longer `retain` keeps it.",
     ),
 )
 

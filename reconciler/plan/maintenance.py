@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from reconciler.model.bookkeeping import read
 from reconciler.model.maintenance import ORPHAN_AGE_MS, Maintenance
 from reconciler.model.quantities import print_duration
@@ -34,8 +36,24 @@ def maintenance_operations(
     """List the steps that are due, in their order; `files` give compaction its cost, else its bound is told."""
     if desired.maintenance is None or current.version.snapshot_id is None:
         return ()
-    operations = (_operation(current, work, files) for work in _steps(desired.maintenance, current, now_ms))
+    ticks = ((step, last_tick(schedule, now_ms)) for step, schedule in _schedules(desired.maintenance))
+    works = (_work(desired.maintenance, step, tick, current) for step, tick in ticks if tick is not None)
+    operations = (_operation(current, work, files) for work in works)
     return tuple(o for o in operations if current.bookkeeping.get(done_key(o)) != o.id)
+
+
+def declared_operation(
+    desired: Desired,
+    current: Observed,
+    step: MaintenanceStep,
+    tick_ms: int,
+    files: Sequence[DataFile] | None = None,
+) -> Operation | None:
+    """Return one step as the manifest has it, for any time; None when it declares no such step."""
+    wanted = desired.maintenance
+    if wanted is None or current.version.snapshot_id is None or step not in dict(_schedules(wanted)):
+        return None
+    return _operation(current, _work(wanted, step, tick_ms, current), files)
 
 
 def orphan_age_ms(declared_ms: int, current: Observed) -> int:
@@ -45,35 +63,42 @@ def orphan_age_ms(declared_ms: int, current: Observed) -> int:
 
 
 def compactable(files: Sequence[DataFile], work: Maintain) -> tuple[DataFile, ...]:
-    """List the files to write together: those below three quarters of the target, where enough wait in one partition.
+    """List the files to write together: small ones, where enough wait in one partition.
 
-    A file near the target gains nothing; files of different partition specs or values cannot share a file.
+    Files of different partition specs or values cannot share a file.
     """
-    small = [file for file in files if file.size_bytes < work.target_bytes * 3 // 4]
+    small = [file for file in files if is_small(file.size_bytes, work)]
     waiting = Counter((file.spec_id, file.partition) for file in small)
     return tuple(file for file in small if waiting[file.spec_id, file.partition] >= work.min_files)
 
 
-def _steps(wanted: Maintenance, current: Observed, now_ms: int) -> Iterator[Maintain]:
-    if wanted.compact and (tick := last_tick(wanted.compact.schedule, now_ms)) is not None:
-        yield Maintain(
-            step=MaintenanceStep.COMPACT,
-            tick_ms=tick,
-            target_bytes=wanted.compact.target_bytes,
-            min_files=wanted.compact.min_files,
-        )
-    if wanted.expire and (tick := last_tick(wanted.expire.schedule, now_ms)) is not None:
-        yield Maintain(
-            step=MaintenanceStep.EXPIRE_SNAPSHOTS,
-            tick_ms=tick,
-            older_than_ms=wanted.expire.older_than_ms,
-            keep=wanted.expire.keep,
-        )
-    if wanted.manifests and (tick := last_tick(wanted.manifests.schedule, now_ms)) is not None:
-        yield Maintain(step=MaintenanceStep.REWRITE_MANIFESTS, tick_ms=tick)
-    if wanted.orphans and (tick := last_tick(wanted.orphans.schedule, now_ms)) is not None:
-        age = orphan_age_ms(wanted.orphans.older_than_ms, current)
-        yield Maintain(step=MaintenanceStep.REMOVE_ORPHAN_FILES, tick_ms=tick, older_than_ms=age)
+def is_small(size_bytes: int, work: Maintain) -> bool:
+    """Say whether a file is worth writing again: one near the target gains nothing."""
+    return size_bytes < work.target_bytes * 3 // 4
+
+
+def _schedules(wanted: Maintenance) -> Iterator[tuple[MaintenanceStep, str]]:
+    """Pair the declared steps, in the order in which they are done, with their schedules."""
+    if wanted.compact:
+        yield MaintenanceStep.COMPACT, wanted.compact.schedule
+    if wanted.expire:
+        yield MaintenanceStep.EXPIRE_SNAPSHOTS, wanted.expire.schedule
+    if wanted.manifests:
+        yield MaintenanceStep.REWRITE_MANIFESTS, wanted.manifests.schedule
+    if wanted.orphans:
+        yield MaintenanceStep.REMOVE_ORPHAN_FILES, wanted.orphans.schedule
+
+
+def _work(wanted: Maintenance, step: MaintenanceStep, tick_ms: int, current: Observed) -> Maintain:
+    work = Maintain(step=step, tick_ms=tick_ms)
+    if step is MaintenanceStep.COMPACT and wanted.compact:
+        target, least = wanted.compact.target_bytes, wanted.compact.min_files
+        return replace(work, target_bytes=target, min_files=least)
+    if step is MaintenanceStep.EXPIRE_SNAPSHOTS and wanted.expire:
+        return replace(work, older_than_ms=wanted.expire.older_than_ms, keep=wanted.expire.keep)
+    if step is MaintenanceStep.REMOVE_ORPHAN_FILES and wanted.orphans:
+        return replace(work, older_than_ms=orphan_age_ms(wanted.orphans.older_than_ms, current))
+    return work
 
 
 def _operation(current: Observed, work: Maintain, files: Sequence[DataFile] | None) -> Operation:

@@ -13,6 +13,7 @@ import msgspec
 from reconciler.diff.changes import Change
 from reconciler.model.table import Statistics, TableIdent, TableVersion
 from reconciler.model.types import FieldPath
+from reconciler.plan.index_work import CountDistinct
 from reconciler.plan.row_work import Swap, Validate
 from reconciler.plan.table_work import Maintain, Restore
 
@@ -213,7 +214,7 @@ class Refresh(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     reason: str = ""
 
 
-Work = Backfill | Rewrite | Refresh | Validate | Swap | Restore | Maintain
+Work = Backfill | Rewrite | Refresh | Validate | Swap | Restore | Maintain | CountDistinct
 """What a data operation does to rows: one struct per kind, told apart by `work`."""
 
 
@@ -231,6 +232,7 @@ class OperationKind(StrEnum):
     SWAP = "swap"
     RESTORE = "restore"
     MAINTAIN = "maintain"
+    COUNT = "count"
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -17,13 +17,20 @@ from reconciler.errors import OwnershipConflict
 from reconciler.model import bookkeeping
 from reconciler.model.table import DataFile, Desired, Observed, Statistics, TableSpec, TableVersion
 from reconciler.model.types import paths_by_id
+from reconciler.plan.constraints import plan_constraints
 from reconciler.plan.data import plan_computed
 from reconciler.plan.dialect import Context, Dialect
 from reconciler.plan.findings import suppress
 from reconciler.plan.hashing import compared_properties, desired_hash, operation_id, past_hash, plan_hash
 from reconciler.plan.operations import Finding, Note, Operation, OperationClass, OperationKind, Plan, Severity
+from reconciler.plan.impacts import impact_findings
+from reconciler.plan.lineage import Lineage
+from reconciler.plan.built import rewrites_layout
+from reconciler.plan.distinct_counts import plan_counts
 from reconciler.plan.rewrites import plan_rewrites
 from reconciler.plan.summaries import commit_summary
+from reconciler.plan.swaps import Swaps, plan_swaps
+from reconciler.plan.type_changes import TypeChanges, expand
 from reconciler.plan.unsettled import data_feature_findings, problem_finding
 from reconciler.plan.upkeep import upkeep_operations
 from reconciler.plan.validation import NOTHING_SCANNED, Proven, plan_scan
@@ -40,14 +47,20 @@ def plan(
     catalog: str,
     files: tuple[DataFile, ...] | None = None,
     view: ViewInputs | None = None,
+    readers: Sequence[Lineage] = (),
     take_ownership: bool = False,
     proven: Proven = NOTHING_SCANNED,
+    types: TypeChanges | None = None,
 ) -> Plan:
     """Plan one manifest against one table; raises OwnershipConflict for somebody else's, unless it may be taken.
 
     `files` are main's live data files, needed only when `proofs.needs_data_files(changes)`; `proven` is what a scan of
-    their rows has found since. `view` is what a materialized view reads.
+    their rows has found since. `view` is what a materialized view reads,
+    `readers` are the views that read this table, needed only when `impacts.concerns_views(desired, changes)`.
     """
+    swaps = plan_swaps(types, current, binding.spec, changes, files) if types is not None else Swaps()
+    constraints = plan_constraints(desired, current, binding.spec, changes, swaps.changing)
+    changes = (*changes, *constraints.changes)
     adoption = _adoption(desired, current, changes, take_ownership=take_ownership)
     changes = (*adoption, *changes)
     found = [problem_finding(desired, problem) for problem in binding.problems]
@@ -55,18 +68,20 @@ def plan(
         found += data_feature_findings(desired)
     base = current.version if current else None
     files = proven.told(files) if files is not None and proven.files else files
-    context = Context(current, binding.spec, files)
+    context = Context(current, binding.spec, files, rewrites=rewrites_layout(desired))
     verdict = _judge(changes, context, dialect) if changes else _NOTHING
-    scan = plan_scan(context, verdict.notes, verdict.findings, ())
+    checks = tuple(c for c in (*constraints.checks, *swaps.checks) if c.sql not in proven.checks)
+    scan = plan_scan(context, verdict.notes, verdict.findings, checks)
     guards = verdict.guards_snapshot or scan.guards_snapshot
     verdict = msgspec.structs.replace(verdict, notes=scan.notes, findings=scan.findings, guards_snapshot=guards)
     operations = (*scan.operations, *_operations(verdict, base, guards_snapshot=guards)) if changes else ()
-    found += verdict.findings
+    found += (*verdict.findings, *constraints.findings, *swaps.findings)
     refresh = plan_view(desired, current, view)
     data = plan_computed(desired, current, binding.spec, changes, files)
     data = plan_rewrites(desired, current, binding.spec, changes, files, data)
-    operations = (*operations, *data.operations, *refresh.operations)
-    found += (*data.findings, *refresh.findings)
+    data = plan_counts(desired, current, binding.spec, changes, files, data)
+    operations = (*operations, *data.operations, *refresh.operations, *swaps.operations)
+    found += (*data.findings, *refresh.findings, *impact_findings(desired, changes, operations, readers))
     wanted = desired_hash(desired) if operations else ""
     return Plan(
         table=desired.ident,
@@ -82,6 +97,7 @@ def plan(
         if operations or current is None
         else (
             *upkeep_operations(desired, current),
+            *swaps.upkeep,
             *data.upkeep,
             *refresh.upkeep,
         ),
@@ -127,9 +143,10 @@ def plan_offline(before: Desired | None, after: Desired, *, dialect: Dialect, no
     wanted = msgspec.structs.replace(after, refs=None)
     is_known = before is not None and before.ident in (after.ident, after.renamed_from)
     current = _as_if_live(before, owner=after.owner, now_ms=now_ms) if before is not None and is_known else None
-    binding = bind(wanted, current, now_ms=now_ms)
+    types = expand(wanted, current, now_ms=now_ms)
+    binding = bind(types.desired, current, now_ms=now_ms)
     changes = diff(current.spec if current else None, binding.spec)
-    made = plan(wanted, current, binding, changes, dialect=dialect, catalog="")
+    made = plan(types.desired, current, binding, changes, dialect=dialect, catalog="", types=types)
     return msgspec.structs.replace(made, hash="", findings=tuple(map(_left_to_the_rows, made.findings)))
 
 

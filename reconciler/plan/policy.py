@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from reconciler.diff.changes import AddColumn
 from reconciler.plan.amounts import plural, size
 from reconciler.plan.findings import REGISTRY
 from reconciler.plan.hashing import PREFIX
-from reconciler.plan.operations import Finding, OperationClass, Plan, Severity
+from reconciler.plan.operations import Backfill, Finding, OperationClass, Plan, Severity
 from reconciler.plan.windows import Window, is_open, next_opening
 
 if TYPE_CHECKING:
@@ -57,21 +58,30 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """Guardrails in normal form; `auto_approve` None has no say in what passes without approval."""
+    """Guardrails in normal form; `auto_approve` None has no say in what passes without approval.
+
+    `auto_backfill_bytes`: a rewrite that only fills newly added columns passes like metadata up to so many bytes.
+    """
 
     name: str
     auto_approve: frozenset[OperationClass] | None = None
+    auto_backfill_bytes: int = 0
     deny: Rule = Rule()
     require_approval: Rule = Rule()
     max_rewrite_bytes: int | None = None
+    max_rewrite_bytes_per_day: int | None = None
     max_rewrite_files: int | None = None
+    max_cost_drift_percent: int | None = None
     windows: tuple[Window, ...] = ()
     severities: Mapping[str, Severity] = {}
     protected_names: tuple[str, ...] = ()
 
 
-OPERATOR_DEFAULT = Policy(name="default", auto_approve=frozenset({OperationClass.METADATA_ONLY}))
-"""What holds in a cluster without a LakePolicy: metadata-only plans that break no reader go through by themselves."""
+OPERATOR_DEFAULT = Policy(
+    name="default", auto_approve=frozenset({OperationClass.METADATA_ONLY}), auto_backfill_bytes=10 << 30
+)
+"""What holds in a cluster without a LakePolicy: metadata-only plans that break no reader go through by themselves, and
+so do first backfills of newly added columns up to 10 GiB."""
 
 
 def judge(
@@ -81,8 +91,12 @@ def judge(
     approvals: frozenset[str],
     auto_approve: bool,
     now_ms: int,
+    spent_bytes: int = 0,
 ) -> Decision:
-    """Judge a plan by its findings, the policies and what was approved."""
+    """Judge a plan by its findings, the policies and what was approved.
+
+    `spent_bytes` are what plans rewrote in this table in the last 24 hours.
+    """
     denials = tuple(dict.fromkeys(_denials(plan, policies, now_ms)))
     if denials:
         return Decision(outcome=Outcome.DENY, reasons=denials, hash=plan.hash)
@@ -91,7 +105,7 @@ def judge(
         return Decision(outcome=Outcome.ALLOW, hash=plan.hash)
     if any(approves(approval, plan.hash) for approval in approvals):
         return Decision(outcome=Outcome.ALLOW, hash=plan.hash)
-    for_the_hash = tuple(dict.fromkeys(_open_questions(plan, policies)))
+    for_the_hash = tuple(dict.fromkeys(_open_questions(plan, policies, spent_bytes)))
     reasons = for_the_hash or (() if auto_approve or _passes_by_itself(plan, policies) else (_waits(plan),))
     if not reasons:
         return Decision(outcome=Outcome.ALLOW, hash=plan.hash)
@@ -169,7 +183,7 @@ def _said(rule: Rule) -> str:
 # ---------------------------------------------------------------- approval
 
 
-def _open_questions(plan: Plan, policies: Sequence[Policy]) -> Iterator[str]:
+def _open_questions(plan: Plan, policies: Sequence[Policy], spent_bytes: int) -> Iterator[str]:
     """Yield why somebody must approve the plan by its hash: a flag is not enough."""
     top = plan.operation_class
     if top is OperationClass.DESTRUCTIVE:
@@ -178,8 +192,8 @@ def _open_questions(plan: Plan, policies: Sequence[Policy]) -> Iterator[str]:
         why = _matches(policy.require_approval, plan)
         if why:
             yield f"LakePolicy {policy.name} wants approval for {why}.{_said(policy.require_approval)}"
-        yield from _over_budget(plan, policy)
-        if policy.auto_approve is not None and top is not OperationClass.DESTRUCTIVE and top not in policy.auto_approve:
+        yield from _over_budget(plan, policy, spent_bytes)
+        if top is not OperationClass.DESTRUCTIVE and not _lets_pass(plan, policy):
             yield f"LakePolicy {policy.name} lets no {top.value} plan pass without approval of its hash."
 
 
@@ -189,12 +203,50 @@ def _waits(plan: Plan) -> str:
 
 
 def _passes_by_itself(plan: Plan, policies: Sequence[Policy]) -> bool:
-    stated = [policy.auto_approve for policy in policies if policy.auto_approve is not None]
-    return bool(stated) and not plan.is_breaking and all(plan.operation_class in classes for classes in stated)
+    stated = [policy for policy in policies if policy.auto_approve is not None]
+    return bool(stated) and not plan.is_breaking and all(_lets_pass(plan, policy) for policy in stated)
 
 
-def _over_budget(plan: Plan, policy: Policy) -> Iterator[str]:
+def _lets_pass(plan: Plan, policy: Policy) -> bool:
+    """Say whether a policy, if it has a say in it, lets a plan of this class pass without approval."""
+    if policy.auto_approve is None or plan.operation_class in policy.auto_approve:
+        return True
+    is_small = plan.cost.bytes_rewritten <= policy.auto_backfill_bytes
+    return is_small and is_first_backfill(plan) and OperationClass.METADATA_ONLY in policy.auto_approve
+
+
+def is_first_backfill(plan: Plan) -> bool:
+    """Say whether all that a plan does to rows is to fill columns that it, or a plan just before it, has added.
+
+    Such a backfill replaces no value: the columns were never computed, and there is nothing in them.
+    """
+    works = [o for o in plan.operations if o.operation_class is OperationClass.REWRITE]
+    added = {c.field.name for c in plan.changes if isinstance(c, AddColumn) and not c.parent}
+    return bool(works) and all(
+        isinstance(o.work, Backfill)
+        and not o.work.is_fill
+        and all(column.revision == 1 and not column.recompute and column.name in added for column in o.work.columns)
+        for o in works
+    )
+
+
+def grew_too_much(now: Plan, approved: Plan, policies: Sequence[Policy]) -> str:
+    """Say how far a plan's cost grew since it was approved, when a policy finds that too far; else empty."""
+    limits = [p.max_cost_drift_percent for p in policies if p.max_cost_drift_percent is not None]
+    before, after = approved.cost.bytes_rewritten, now.cost.bytes_rewritten
+    if not limits or after * 100 <= before * (100 + min(limits)):
+        return ""
+    return f"it rewrites {size(after)} by now, {size(before)} when it was approved, and may grow by {min(limits)}%"
+
+
+def _over_budget(plan: Plan, policy: Policy, spent_bytes: int) -> Iterator[str]:
     cost = plan.cost
+    today, a_day = spent_bytes + cost.bytes_rewritten, policy.max_rewrite_bytes_per_day
+    if a_day is not None and cost.bytes_rewritten and today > a_day:
+        yield (
+            f"The plan rewrites {size(cost.bytes_rewritten)}, which makes {size(today)} of this table in 24 hours; "
+            f"LakePolicy {policy.name} allows {size(a_day)} without approval."
+        )
     if policy.max_rewrite_bytes is not None and cost.bytes_rewritten > policy.max_rewrite_bytes:
         yield (
             f"The plan rewrites {size(cost.bytes_rewritten)}, LakePolicy {policy.name} allows "
@@ -222,13 +274,16 @@ def policy_from_manifest(manifest: manifest.LakePolicy) -> Policy:
     spec = manifest.spec
     budgets = spec.budgets
     most_bytes = budgets.max_rewrite_bytes if budgets else None
+    a_day = budgets.max_rewrite_bytes_per_day if budgets else None
     return Policy(
         name=manifest.metadata.name,
         auto_approve=None if spec.auto_approve is None else frozenset(map(_class, spec.auto_approve)),
         deny=_rule(spec.deny),
         require_approval=_rule(spec.require_approval),
         max_rewrite_bytes=None if most_bytes is None else parse_size(str(most_bytes)),
+        max_rewrite_bytes_per_day=None if a_day is None else parse_size(str(a_day)),
         max_rewrite_files=budgets.max_rewrite_files if budgets else None,
+        max_cost_drift_percent=budgets.max_cost_drift_percent if budgets else None,
         windows=tuple(
             Window.parse(days=window.days, start=window.start, end=window.end, time_zone=window.time_zone)
             for window in spec.windows or ()

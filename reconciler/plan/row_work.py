@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from reconciler.model.types import FieldPath
+from reconciler.model.types import FieldPath, JsonValue
 
 
 class RequiredColumn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -17,10 +17,10 @@ class RequiredColumn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 class RowCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A condition that no row may make false (NULL passes, as in SQL); `sql` was parsed and printed anew.
 
-    `what` names it for people.
+    `fault` says what rows do that break it ("have no amount").
     """
 
-    what: str
+    fault: str
     sql: str
 
 
@@ -44,6 +44,8 @@ class SwappedColumn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     missing: str
     failed: str = ""
     required: bool = False
+    states_default: bool = False
+    default: JsonValue = None
 
 
 class Swap(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="work", tag="swap"):

@@ -15,6 +15,8 @@ from reconciler.model.table import DataFile
 from reconciler.model.types import Field, StructType, Type, fields_of
 from reconciler.plan.operations import BackfillColumn, Cost, How, Way
 
+# Iceberg's reserved ids of _row_id and _last_updated_sequence_number, where a file of format v3 holds them itself.
+ROW_ID_FIELD, LAST_UPDATED_FIELD = 2147483540, 2147483539
 PARQUET = "PARQUET"
 LOCAL = "file"
 STREAMED = frozenset({"s3", "s3a", "s3n"})
@@ -29,6 +31,7 @@ _WIDTHS = {
 }
 _VARIABLE = ("string", "binary")
 _UNKNOWN_WIDTH = 16.0
+_ROW_ID_WIDTH = 1.0  # they count up, which compresses well
 _COMPRESSED = 0.85  # what the writers' codecs make of plain numbers
 _OVERHEAD = 250  # the column's entries in the footer
 _DICTIONARY_BITS = 17  # a Parquet dictionary ends at 1 MiB: 2^17 values of 8 bytes
@@ -66,6 +69,8 @@ def refusal(file: DataFile, columns: Sequence[BackfillColumn], schema: StructTyp
         return "encrypted"
     if format_version > 2 and not file.has_row_ids:
         return "no row ids yet"
+    if LAST_UPDATED_FIELD in present:
+        return "it says when each row was updated"
     scheme = scheme_of(file.path)
     return "" if scheme == LOCAL or scheme in STREAMED else f"{scheme}: storage"
 
@@ -102,6 +107,8 @@ def ways(
             continue
         why = refusal(file, wanted, schema, format_version)
         written = file.size_bytes + sum(_added(file, column, schema) for column in wanted)
+        if format_version > 2 and ROW_ID_FIELD not in file.column_bytes:
+            written += int(file.rows * _ROW_ID_WIDTH) + _OVERHEAD
         cost = Cost(files_read=1, bytes_read=file.size_bytes, files_rewritten=1, bytes_rewritten=written)
         key = (How.REWRITE, why)
         if not why:

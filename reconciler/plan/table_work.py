@@ -26,7 +26,11 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class Maintain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="work", tag="maintain"):
-    """One step of maintenance, due since `tick_ms`; the other fields mean something for the steps that need them."""
+    """One step of maintenance, due since `tick_ms`; the other fields mean something for the steps that need them.
+
+    `protected` are the snapshots that others need, `neighbours` the locations of the catalog's other tables: both are
+    looked up by the job, right before it starts.
+    """
 
     step: MaintenanceStep
     tick_ms: int
@@ -34,3 +38,5 @@ class Maintain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     keep: int = 1
     target_bytes: int = 0
     min_files: int = 0
+    protected: tuple[int, ...] = ()
+    neighbours: tuple[str, ...] = ()

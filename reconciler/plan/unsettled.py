@@ -48,6 +48,7 @@ _TEXTS: dict[ProblemKind, tuple[str, str, str]] = {
     ProblemKind.REF_KIND_CHANGED: ("LK111", "{name} is a {before} and cannot become a {after}.", ""),
     ProblemKind.SNAPSHOT_NOT_FOUND: ("LK210", "{name} names a snapshot that the table does not have: {after}.", ""),
     ProblemKind.REF_NEEDS_SNAPSHOT: ("LK211", "{name} waits for the table's first snapshot.", ""),
+    ProblemKind.REF_EXPIRED: ("LK607", "{name} is past the time that `retain` gives it, so it is not made again.", ""),
     ProblemKind.REF_WAITS: ("LK212", "{name} waits until {when}.", ""),
     ProblemKind.FORMAT_DOWNGRADE: ("LK408", "Cannot lower the format version from {before} to {after}.", ""),
     ProblemKind.FORMAT_DIFFERS: ("LK409", "The live table is {before}, the manifest says {after}.", ""),

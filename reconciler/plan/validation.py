@@ -123,7 +123,8 @@ def _operation(
 ) -> Operation:
     ids = [column.field_id for column in columns]
     unproven = [file for file in files if file.rows and (checks or not _is_proven(file, ids))]
-    what = [f"no NULL in {'.'.join(column.path)}" for column in columns] + [check.what for check in checks]
+    what = [f"no NULL in {'.'.join(column.path)}" for column in columns]
+    what += [f"no rows that {check.fault}" for check in checks]
     return Operation(
         id=data_operation_id(
             current.version.uuid, OperationKind.VALIDATE, [ids, [c.sql for c in checks]], str(current.version.schema_id)

@@ -14,6 +14,7 @@ import msgspec
 from reconciler.model.table import Desired, TableIdent
 from reconciler.model.types import Field, ListType, MapType, StructType, Type
 from reconciler.plan.findings import finding
+from reconciler.plan.lineage import Lineage, query_lineage
 from reconciler.plan.operations import Finding
 
 if TYPE_CHECKING:
@@ -45,6 +46,17 @@ def named_sources(text: str) -> tuple[TableIdent, ...]:
         return ()
 
 
+def named_lineage(view: TableIdent, text: str) -> Lineage | None:
+    """Return what a query reads, as far as its text alone tells; None when it cannot be read."""
+    from reconciler.sql.queries import parse_query
+    from reconciler.sql.refusals import RefusedSql
+
+    try:
+        return query_lineage(view, parse_query(text, tables=None))
+    except RefusedSql:
+        return None
+
+
 def read_view(desired: Desired, schemas: Schemas) -> ReadQuery:
     """Read a view's query against the schemas of its sources, and give its table columns."""
     from reconciler.sql.queries import parse_query
@@ -52,10 +64,11 @@ def read_view(desired: Desired, schemas: Schemas) -> ReadQuery:
 
     if desired.view is None:
         return ReadQuery(desired=desired)
-    missing = [table for table in named_sources(desired.view.query) if schemas(table) is None]
-    if missing:
-        return ReadQuery(desired=desired, findings=tuple(_missing(desired, table) for table in missing))
     try:
+        named = parse_query(desired.view.query, tables=None).sources
+        missing = [source.table for source in named if schemas(source.table) is None]
+        if missing:
+            return ReadQuery(desired=desired, findings=tuple(_missing(desired, table) for table in missing))
         query = parse_query(desired.view.query, tables=schemas)
     except RefusedSql as refused:
         message = f"The query of view {desired.ident} is refused: {refused.message}."

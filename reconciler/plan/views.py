@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from reconciler.model.table import BOOKKEEPING_PREFIX, DataFile, Desired, Observed, Statistics, TableIdent
-from reconciler.model.types import FieldPath
 from reconciler.plan.amounts import plural, size
 from reconciler.plan.data import DONE_PREFIX, Planned, branch_of
 from reconciler.plan.findings import suppress
@@ -122,7 +121,7 @@ def is_settled(desired: Desired, current: Observed, sources: Mapping[TableIdent,
     memory = remembered_view(current.bookkeeping)
     if desired.view is None or memory is None or memory.text != text_hash(desired.view.query):
         return False
-    if [*memory.edges] != [field.name for field in current.spec.schema.fields]:
+    if memory.edges.keys() != {field.name for field in current.spec.schema.fields}:
         return False
     return all(
         (seen := sources.get(source.table)) is not None

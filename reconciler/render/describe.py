@@ -34,13 +34,14 @@ from reconciler.diff.changes import (
     UpgradeFormat,
 )
 from reconciler.diff.layout import partitioning_text, sort_order_text
-from reconciler.model.table import PartitionField, Ref, TableSpec
+from reconciler.model.table import BOOKKEEPING_PREFIX, PartitionField, Ref, TableSpec
 from reconciler.model.type_strings import print_path, print_type, quote_name
 from reconciler.model.types import Field, JsonValue, Type, walk
 from reconciler.render.safe import clean
 from reconciler.render.units import duration, plural
 
 VALUE_LIMIT = 120
+CONSTRAINT = f"{BOOKKEEPING_PREFIX}constraint."
 TYPE_LIMIT = 400
 
 
@@ -60,6 +61,7 @@ class Aspect(StrEnum):
     COLUMNS = "columns"
     LAYOUT = "layout"
     PROPERTIES = "properties"
+    CONSTRAINTS = "constraints"
     REFS = "tags and branches"
 
 
@@ -79,6 +81,10 @@ def describe(change: Change) -> Description:
             return _table(change)
         case CreateRef() | MoveRef() | SetRefRetention() | DropRef():
             return _ref(change)
+        case SetProperty(key=key, after=after) if key.startswith(CONSTRAINT):
+            return Description(Mark.ADD, Aspect.CONSTRAINTS, clean(key.removeprefix(CONSTRAINT)), _check(after))
+        case UnsetProperty(key=key, before=before) if key.startswith(CONSTRAINT):
+            return Description(Mark.DROP, Aspect.CONSTRAINTS, clean(key.removeprefix(CONSTRAINT)), _check(before))
         case SetProperty(key=key, before=None, after=after):
             return Description(Mark.ADD, Aspect.PROPERTIES, clean(key), _value(after))
         case SetProperty(key=key, before=before, after=after):
@@ -248,6 +254,14 @@ def _retention(ref: Ref) -> str:
 
 def _value(value: str | None) -> str:
     return "(none)" if value is None else _json(value) if value == "" else clean(value, VALUE_LIMIT)
+
+
+def _check(memory: str) -> str:
+    """Show a constraint's condition, not all that the table remembers of it."""
+    try:
+        return clean(str(json.loads(memory)["check"]), VALUE_LIMIT)
+    except (ValueError, KeyError, TypeError):
+        return clean(memory, VALUE_LIMIT)
 
 
 def _json(value: JsonValue) -> str:

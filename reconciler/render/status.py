@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from reconciler.model.bookkeeping import HistoryRecord
+from reconciler.plan.approvals import undo_tag
 from reconciler.plan.operations import Plan
 from reconciler.render.describe import describe, moment
 from reconciler.render.grid import Cell, Style, grid
@@ -64,14 +65,35 @@ def _status_row(report: Report) -> tuple[object, ...]:
     )
 
 
-def history_table(records: Sequence[HistoryRecord], width: int, *, color: bool = False) -> str:
-    """Render `history`, newest first: when, who, which plan, and the ids that the table had before it."""
+def history_table(
+    records: Sequence[HistoryRecord], width: int, *, tags: Collection[str] = (), color: bool = False
+) -> str:
+    """Render `history`, newest first: when, who, what, by which plan, and the snapshots before and after.
+
+    `tags` are the undo tags that are there: the rows before such a plan are kept.
+    """
     rows = [
-        (moment(r.time_ms), r.actor, short_hash(r.plan), _id(r.schema_id), _id(r.spec_id), _id(r.snapshot_id))
+        (
+            moment(r.time_ms),
+            r.actor,
+            r.kind,
+            short_hash(r.plan) if r.plan else "upkeep",
+            _id(r.snapshot_id),
+            _id(r.published_id),
+            _rewritten(r),
+            "kept" if r.plan and undo_tag(r.plan) in tags else None,
+        )
         for r in sorted(records, key=lambda r: -r.time_ms)
     ]
-    headers = ("time", "actor", "plan", "schema before", "spec before", "snapshot before")
+    headers = ("time", "actor", "what", "plan", "snapshot before", "snapshot made", "rewritten", "undo")
     return table(headers, rows, width, color=color)
+
+
+def _rewritten(record: HistoryRecord) -> str | None:
+    if not record.bytes and not record.bytes_estimated:
+        return None
+    estimated = f" (est. {size(record.bytes_estimated)})" if record.bytes_estimated else ""
+    return f"{size(record.bytes)}{estimated}"
 
 
 def _id(number: int | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from sqlglot import exp
@@ -37,13 +37,14 @@ class Expression(msgspec.Struct, frozen=True, kw_only=True):
 class _SchemaScope:
     """The columns of one table, by exact name; without a schema every name passes."""
 
-    def __init__(self, schema: StructType | None) -> None:
+    def __init__(self, schema: StructType | None, aliases: Mapping[str, str]) -> None:
+        self._aliases = aliases
         known = () if schema is None else schema.fields
         self._types: dict[str, Type | None] = {f.name: None if f.type == "unknown" else f.type for f in known}
         self._is_known = schema is not None
 
     def find(self, parts: Sequence[exp.Identifier]) -> tuple[Written, int]:
-        name = parts[0].name
+        name = self._aliases.get(parts[0].name, parts[0].name)
         if self._is_known and name not in self._types:
             hint = did_you_mean(name, self._types) or f"There are: {few(self._types)}."
             raise RefusedSql(f"there is no column '{name[:80]}'", hint, offset=offset_of(parts[0]))
@@ -55,17 +56,21 @@ class _SchemaScope:
 
 
 def parse_expression(
-    text: str, *, schema: StructType | None, functions: frozenset[str] | None = frozenset()
+    text: str,
+    *,
+    schema: StructType | None,
+    functions: frozenset[str] | None = frozenset(),
+    aliases: Mapping[str, str] | None = None,
 ) -> Expression:
     """Return the safe form of a scalar expression over a table's columns; raise RefusedSql.
 
     `schema` None means not at hand (a view's own columns, offline): any column passes, and types are not known.
     `functions` are the user functions (`package.module:function`) the catalog allows; None means not known here, and
-    any well-formed name passes.
+    any well-formed name passes. `aliases` maps names of the text to the columns that they mean.
     """
-    expression = _read(text, schema, functions)
-    check_same(text, expression.sql)
-    if _read(expression.sql, schema, functions) != expression:
+    expression = _read(text, schema, functions, aliases or {})
+    check_same(text, _read(text, None, functions, {}).sql if aliases else expression.sql)
+    if _read(expression.sql, schema, functions, {}) != expression:
         raise RefusedSql("it does not read back as it was printed", "Write it more plainly.")
     return expression
 
@@ -81,9 +86,11 @@ def parse_predicate(
     return expression
 
 
-def _read(text: str, schema: StructType | None, functions: frozenset[str] | None) -> Expression:
+def _read(
+    text: str, schema: StructType | None, functions: frozenset[str] | None, aliases: Mapping[str, str]
+) -> Expression:
     tree = parse_scalar(text)
-    writer = ScalarWriter(_SchemaScope(schema), functions)
+    writer = ScalarWriter(_SchemaScope(schema, aliases), functions)
     try:
         written = writer.write(tree)
     except RecursionError:

@@ -92,6 +92,18 @@ def test_an_unknown_creation_is_recognised_by_its_uuid(
     assert version_number(outcome.metadata_location) == 0
 
 
+@pytest.mark.parametrize("fault", [p for p in UNKNOWN if p.id != "500 after the commit"])
+def test_asking_where_a_table_will_lie_is_repeated(
+    lake: IcebergCatalog, proxy: FaultProxy, ident: TableIdent, fault: Fault
+) -> None:
+    lake.create_namespace(ident.namespace)
+    proxy.forget()
+    proxy.plan(fault, method="POST", path="/tables")
+    lake.apply(ident, None, [CreateTable(spec=orders(ident))])
+    paths = [request.path.rpartition("/")[2] for request in proxy.requests if request.method == "POST"]
+    assert paths == ["tables", "tables", "orders"]
+
+
 def test_a_creation_lost_to_somebody_else(
     lake: IcebergCatalog, direct: IcebergCatalog, proxy: FaultProxy, ident: TableIdent
 ) -> None:

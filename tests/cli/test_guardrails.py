@@ -80,13 +80,3 @@ def test_one_table_declared_with_and_without_its_catalog_is_refused(lab: Lab) ->
     assert len(result.errors) == 1
     assert "Table sales.orders of catalog lake is declared twice" in result.errors[0]
     assert not (lab.folder / ".laketable" / "catalog.db").exists()
-
-
-def test_a_budget_that_nobody_judges_yet_says_so(lab: Lab) -> None:
-    lab.apply([ID])
-    policy = DENIES.replace("deny: {changes: [add-column], reason: Ask first.}", "budgets: {%s}")
-    lab.write("policy.yaml", policy % "maxRewriteBytesPerDay: 1Gi")
-    said = lab.run("plan", "-f", "orders.yaml").err
-    assert said == "warning: policy.yaml: LakePolicy gold: maxRewriteBytesPerDay is not judged yet.\n"
-    lab.write("policy.yaml", policy % "maxRewriteBytes: 1Gi")
-    assert lab.run("plan", "-f", "orders.yaml").err == ""

@@ -44,9 +44,11 @@ def points(writes: Sequence[str]) -> list[Point]:
     return [Point(number, when) for number in range(1, len(writes) + 1) for when in When]
 
 
-def is_write(method: str, path: str) -> bool:
-    """Say whether a request changes the catalog."""
-    return method not in _READS and not path.partition("?")[0].endswith(_NOT_WRITES)
+def is_write(method: str, path: str, body: bytes = b"") -> bool:
+    """Say whether a request changes the catalog; staging a creation makes nothing."""
+    path = path.partition("?")[0]
+    is_staging = path.endswith("/tables") and bool(_decoded(body).get("stage-create"))
+    return method not in _READS and not path.endswith(_NOT_WRITES) and not is_staging
 
 
 class CommitProxy(FaultProxy):
@@ -72,7 +74,7 @@ class CommitProxy(FaultProxy):
         return [describe(r) for r in self._answered()]
 
     def _answered(self) -> Iterator[Recorded]:
-        return (r for r in self.requests if is_write(r.method, r.path))
+        return (r for r in self.requests if is_write(r.method, r.path, r.body))
 
     # ------------------------------------------------------------ what shall happen
 
@@ -102,15 +104,15 @@ class CommitProxy(FaultProxy):
         with self._counting:
             self._is_cut = True
 
-    def take(self, method: str, path: str) -> Fault | None:
+    def take(self, method: str, path: str, body: bytes = b"") -> Fault | None:
         """Find the fault of a request."""
         with self._counting:
             if self._is_cut:
                 return Fault(status=403, body=_REFUSAL)
-            if is_write(method, path):
+            if is_write(method, path, body):
                 self._seen += 1
                 return self._at.pop(self._seen, None)
-        return super().take(method, path)
+        return super().take(method, path, body)
 
     def __enter__(self) -> CommitProxy:
         super().__enter__()
@@ -131,6 +133,8 @@ def describe(request: Recorded) -> str:
             f"{change['identifier']['name']}: {' + '.join(dict.fromkeys(_parts(change['updates'])))}"
             for change in body.get("table-changes", ())
         )
+    if request.method == "POST" and path.endswith("/tables"):
+        return f"create {body.get('name')}"
     return f"{request.method} {path.partition('/namespaces')[2] or path}"
 
 
@@ -164,4 +168,6 @@ def _parts(updates: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _kind_of_ref(name: str) -> str:
-    return "branch" if name.startswith("lt_") and not name.startswith("lt_undo") else name
+    if name.startswith("lt_undo_"):
+        return "undo tag"
+    return "branch" if name.startswith("lt_") else name

@@ -63,7 +63,7 @@ class Story:
         assert commits == len(self.recorded), (
             f"{len(self.recorded)} writes passed the proxy, the catalog made {commits}"
         )
-        assert tuple(self.recorded) == self.scenario.writes, "these writes are not the ones written down"
+        assert tuple(self.recorded) == self.scenario.writes, f"writes other than those listed: {self.recorded}"
         self.converged()
         return self.recorded
 

@@ -60,7 +60,7 @@ BACKFILL = Scenario(
     kind="backfill",
     prepare=_prepare_backfill,
     writes=(
-        "orders: schema + properties",
+        "orders: schema + properties + point undo tag",
         f"orders: {BRANCH}",
         f"orders: {CHUNK}",
         f"orders: {CHUNK}",
@@ -98,4 +98,53 @@ CANARY = Scenario(
     command=add_one,
 )
 
-SCENARIOS = (BACKFILL, CANARY)
+# ---------------------------------------------------------------- materialized views
+
+
+def _sums(rows: list[dict[str, Any]]) -> list[Row]:
+    """Do what the view's query says: count and add up by remainder."""
+    found: dict[int, list[int | None]] = {}
+    for row in rows:
+        found.setdefault(row["id"] % 3, []).append(row["x"])
+    return [(k, len(xs), sum(x for x in xs if x is not None)) for k, xs in found.items()]
+
+
+def _declare_view(world: World) -> None:
+    query = f"SELECT id % 3 AS k, count(*) AS n, sum(x) AS total FROM {world.full('orders')} GROUP BY id % 3"
+    world.declare("sums", "materializedView:", f"  query: {query}")
+
+
+def _prepare_first_refresh(world: World) -> None:
+    world.declare("orders", "columns:", "  - {name: id, type: long}", "  - {name: x, type: long}")
+    world.ok("apply", "-f", ".", "--auto-approve")
+    world.add("orders", orders(12)[:6])
+    world.add("orders", orders(12)[6:])
+    _declare_view(world)
+
+
+def _prepare_incremental_refresh(world: World) -> None:
+    _prepare_first_refresh(world)
+    world.ok("apply", "-f", ".", "--auto-approve")
+    world.add("orders", orders(20)[12:])
+
+
+_VIEW = {"sums": ("k", "n", "total")}
+FIRST_REFRESH = Scenario(
+    kind="refresh, full",
+    prepare=_prepare_first_refresh,
+    writes=("create sums", f"sums: {BRANCH}", f"sums: {CHUNK}", f"sums: {PUBLISH}"),
+    rows={"sums": _sums(orders(12))},
+    columns=_VIEW,
+    chunks=1,
+)
+INCREMENTAL_REFRESH = Scenario(
+    kind="refresh, incremental",
+    prepare=_prepare_incremental_refresh,
+    writes=(f"sums: {BRANCH}", f"sums: {CHUNK}", f"sums: {PUBLISH}"),
+    rows={"sums": _sums(orders(20))},
+    columns=_VIEW,
+    chunks=2,  # that of the first refresh too
+    command=lambda world: ("laketable", "refresh", "-f", "."),
+)
+
+SCENARIOS = (BACKFILL, CANARY, FIRST_REFRESH, INCREMENTAL_REFRESH)

@@ -35,7 +35,7 @@ def test_a_point_that_does_not_converge_fails() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "expected"),
+    ("method", "path", "is_one"),
     [
         ("GET", "/v1/namespaces/a/tables/t", False),
         ("HEAD", "/v1/namespaces/a/tables/t", False),
@@ -47,8 +47,13 @@ def test_a_point_that_does_not_converge_fails() -> None:
         ("POST", "/v1/something/new", True),
     ],
 )
-def test_what_counts_as_a_write(method: str, path: str, expected: bool) -> None:
-    assert is_write(method, path) is expected
+def test_what_counts_as_a_write(method: str, path: str, is_one: bool) -> None:
+    assert is_write(method, path) is is_one
+
+
+def test_staging_a_creation_is_no_write() -> None:
+    assert not is_write("POST", "/v1/namespaces/a/tables", b'{"name": "t", "stage-create": true}')
+    assert is_write("POST", "/v1/namespaces/a/tables", b'{"name": "t"}')
 
 
 def test_a_write_is_described_by_what_it_sends() -> None:
@@ -64,6 +69,6 @@ def test_a_write_is_described_by_what_it_sends() -> None:
 def test_only_what_the_catalog_took_is_written() -> None:
     proxy = CommitProxy("http://127.0.0.1:1")
     for status in (200, 409, None):
-        proxy.record(Recorded("POST", "/v1/namespaces/a/tables", {}, b"", status, status))
-    assert proxy.written == ["POST /a/tables"]
-    assert proxy.attempted == ["POST /a/tables"] * 3
+        proxy.record(Recorded("POST", "/v1/namespaces/a/tables", {}, b'{"name": "t"}', status, status))
+    assert proxy.written == ["create t"]
+    assert proxy.attempted == ["create t"] * 3

@@ -78,5 +78,6 @@ class _InProcess:
         wanted = data_operations(plan)
         self.applier.jobs.append([operation.kind.value for operation in wanted])
         engine = self.applier.lake.engine(self.applier.table)
-        run_job(self.applier.propose(self.desired), wanted, lambda: engine, told.append)
+        execution = self.applier.execution(self.desired)
+        run_job(self.applier.propose(self.desired), wanted, lambda: engine, told.append, execution)
         yield from told

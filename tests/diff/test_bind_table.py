@@ -228,6 +228,22 @@ def test_what_a_tag_cannot_settle(wanted_ref: DesiredRef, live: Ref | None, kind
     assert binding.spec.refs == ({"t": live} if live else {})
 
 
+@pytest.mark.parametrize(
+    ("wanted_ref", "memory"),
+    [
+        pytest.param(want_tag(as_of_ms=250, max_ref_age_ms=1000), Bookkeeping(), id="by time"),
+        pytest.param(want_tag(snapshot_id=11, max_ref_age_ms=1000), Bookkeeping(), id="its snapshot is still there"),
+        pytest.param(
+            want_tag(snapshot_id=99, max_ref_age_ms=1000), Bookkeeping(refs=frozenset({"t"})), id="and that went too"
+        ),
+    ],
+)
+def test_a_tag_past_its_time_is_not_made_again(wanted_ref: DesiredRef, memory: Bookkeeping) -> None:
+    binding = bind_ref(wanted_ref, None, memory)
+    assert [p.kind for p in binding.problems] == [K.REF_EXPIRED]
+    assert binding.spec.refs == {}
+
+
 def test_an_empty_table_has_nothing_to_tag() -> None:
     for current in (None, observed(spec(*LIVE))):
         binding = bind(desired(*WANTED, refs=(want_tag(), want_tag("u", as_of_ms=1))), current, now_ms=NOW_MS)

@@ -18,11 +18,13 @@ from reconciler.model.desired import to_desired
 from reconciler.model.documents import load_documents
 from reconciler.model.manifest import LakeTable
 from reconciler.model.table import DataFile, Desired, Observed
+from reconciler.plan.constraints import needs_scan
 from reconciler.plan.data import needs_files
 from reconciler.plan.operations import Plan
 from reconciler.plan.planner import plan
 from reconciler.plan.policy import judge
 from reconciler.plan.proofs import needs_data_files
+from reconciler.plan.type_changes import expand
 from reconciler.render.report import Report
 from reconciler.render.text import render_report
 from tests.goldens import Golden
@@ -56,11 +58,14 @@ def make_plan(case: Path) -> Plan:
     """Plan as the pipeline does: data files are given only when a change needs them."""
     desired, current = read_desired(case), read_current(case)
     live = current.table if current else None
+    types = expand(desired, live, now_ms=NOW_MS)
+    desired = types.desired
     binding = bind(desired, live, now_ms=NOW_MS)
     changes = diff(live.spec if live else None, binding.spec)
-    needs_rows = needs_data_files(changes) or needs_files(desired, live)
+    needs_rows = needs_data_files(changes) or needs_files(desired, live) or needs_scan(desired, live) or types.checks
     files = current.files if current and needs_rows else None
-    return plan(desired, live, binding, changes, dialect=dialect_for(desired.format), catalog="lake", files=files)
+    dialect = dialect_for(desired.format)
+    return plan(desired, live, binding, changes, dialect=dialect, catalog="lake", files=files, types=types)
 
 
 def printed(made: Plan) -> str:

@@ -10,6 +10,7 @@ from reconciler.model.manifest import LakeTable
 from reconciler.model.table import (
     Computed,
     Desired,
+    DesiredIndex,
     DesiredPartitionField,
     DesiredRef,
     DesiredSortField,
@@ -44,7 +45,9 @@ def test_every_part_arrives() -> None:
         "team": "sales",
         "comment": "Orders",
         "write.distribution-mode": "hash",
+        "write.parquet.bloom-filter-enabled.column.customer_ref": "true",
     }
+    assert found.indexes == (DesiredIndex(name="by_customer", type="bloom", columns=(("customer_ref",),)),)
     assert found.identifier_fields == (("order_id",),)
     assert found.partitioning == (
         DesiredPartitionField(path=("ordered_at",), transform="day"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,7 +44,8 @@ def operator(
 @pytest.fixture(scope="session")
 def kubelet(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
     """Run the pods of Jobs."""
-    with Kubelet(cluster, tmp_path_factory.mktemp("kubelet")) as playing:
+    home = {"HOME": os.environ["HOME"]}  # where jars are cached
+    with Kubelet(cluster, tmp_path_factory.mktemp("kubelet"), home) as playing:
         yield playing
 
 

@@ -52,6 +52,20 @@ def test_the_commands_tables(golden: Golden) -> None:
             sort_order_id=0,
             snapshot_id=7_138_000_000_000_000_001,
         ),
+        HistoryRecord(
+            plan="sha256:" + "b" * 64,
+            time_ms=1_700_000_200_000,
+            actor="ci",
+            kind="backfill",
+            operation="0123456789abcdef",
+            schema_id=4,
+            spec_id=0,
+            snapshot_id=7_138_000_000_000_000_001,
+            published_id=7_138_000_000_000_000_002,
+            bytes_estimated=420 << 20,
+            bytes=412 << 20,
+        ),
+        HistoryRecord(plan="", time_ms=1_700_000_300_000, actor="cron", kind="compact", schema_id=4, spec_id=0),
     ]
     checks = [
         Check("java", CheckState.OK, "OpenJDK 17.0.11"),
@@ -59,7 +73,7 @@ def test_the_commands_tables(golden: Golden) -> None:
     ]
     pages = {
         "status": status_table(reports, 120),
-        "history": history_table(records, 120),
+        "history": history_table(records, 160, tags=("lt_undo_bbbbbbbbbbbb",)),
         "drift": drift_table([samples.manual()], 120),
         "catalogs": catalogs_table([CatalogRow("lake", "rest", "https://lake.example/api", "lake.yaml:1")], 120),
         "doctor": doctor_table(checks, 120),

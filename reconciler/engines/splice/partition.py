@@ -1,8 +1,8 @@
 """One Spark task: take the values of one whole file as Spark computed them, and splice them in.
 
 This runs in the executor's Python. The values come with `_pos` in every row and `_file` in one of every 4,096, so that
-it is proven here, and not assumed, that they are the file's rows in the file's order. Whatever does not fit is no error
-but an answer: the driver has the file rewritten.
+it is proven here, and not assumed, that they are the file's rows in the file's order. In format v3 `_row_id` says both:
+each file has a range of its own. Whatever does not fit is no error but an answer: the driver has the file rewritten.
 """
 
 from __future__ import annotations
@@ -19,25 +19,31 @@ import pyarrow.fs as pafs
 
 from reconciler.engines.splice.locations import open_location
 from reconciler.engines.splice.metrics import ColumnMetrics, column_metrics
-from reconciler.engines.splice.plan import refusal, row_counts
+from reconciler.engines.splice.plan import field_ids, refusal, row_counts
 from reconciler.engines.splice.splice import inspect, splice
 from reconciler.errors import LakeError
 from reconciler.model.types import Field
+from reconciler.plan.splicing import LAST_UPDATED_FIELD, ROW_ID_FIELD
 
 FILE, POSITION = "_file", "_pos"
 FILE_EVERY = 4096
+ROW_ID = Field(id=ROW_ID_FIELD, name="_row_id", required=False, type="long")
 ANSWER = "source string, answer binary"
 
 
 class Target(NamedTuple):
-    """Where a file's successor goes, up to the suffix that each attempt adds, and how many rows it must have."""
+    """Where a file's successor goes, up to the suffix that each attempt adds; its rows; in v3 the id of the first."""
 
     stem: str
     rows: int
+    first_row_id: int | None = None
 
 
 class Job(NamedTuple):
-    """What all tasks share. `properties` are those of the table's storage, credentials among them: never print them."""
+    """What all tasks share; `columns` may end with ROW_ID, whose values are the positions themselves.
+
+    `properties` are those of the table's storage, credentials among them: never print them.
+    """
 
     columns: tuple[Field, ...]
     modes: Mapping[int, str]
@@ -63,11 +69,20 @@ class NotInOrder(Exception):
     """The rows are not one file's, whole and in its order."""
 
 
+def run_task(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Splice one Spark partition; each attempt of a task writes a file of its own name."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    yield from splice_partition(batches, job, context.taskAttemptId() if context else 0)
+
+
 def splice_partition(batches: Iterator[pa.RecordBatch], job: Job, attempt: int) -> Iterator[pa.RecordBatch]:
     """Splice the file that one Spark partition is; answers with one row, or none for a partition without rows."""
-    rows = Rows(batches)
+    starts = {t.first_row_id: source for source, t in job.targets.items() if t.first_row_id is not None}
+    rows = Rows(batches, [column.name for column in job.columns], starts)
     if not rows.file:
-        return
+        return  # no rows, or ids that no file begins with
     answer = _answer(rows, job, attempt)
     for _ in batches:
         pass  # a task that leaves its input unread may fail
@@ -94,6 +109,8 @@ def _spliced(rows: Rows, location: str, count: int, job: Job) -> Answer:
     footer = inspect(old, filesystem)
     if reason := refusal(footer, job.columns):
         return Answer(refusal=reason)
+    if LAST_UPDATED_FIELD in field_ids(footer):
+        return Answer(refusal="The file says itself when each row was updated.")
     counts = row_counts(footer)
     if sum(counts) != count:
         return Answer(refusal=f"The file holds {sum(counts):,} rows, and its manifest says {count:,}.")
@@ -128,23 +145,31 @@ class _NaNs:
 class Rows:
     """The rows as Spark sends them: hands out values, and checks that they are one file's, in its order."""
 
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Read the first rows, which name the file."""
+    def __init__(self, batches: Iterator[pa.RecordBatch], names: Sequence[str], starts: Mapping[int, str]) -> None:
+        """Read the first rows, which name the file; without a name `starts` says which one begins at that position.
+
+        `names` are the columns whose values are handed out.
+        """
+        self._names = names
         self._batches = (batch for batch in batches if batch.num_rows)
         self._batch = next(self._batches, None)
         self._none = None if self._batch is None else self._batch.slice(0, 0)
-        self._next = 0
-        self.file: str = "" if self._batch is None else self._batch[FILE][0].as_py() or ""
+        self._next, self.file, self._is_named = 0, "", False
+        if self._batch is not None and FILE in self._batch.schema.names:
+            self.file, self._is_named = self._batch[FILE][0].as_py() or "", True
+        elif self._batch is not None:
+            self._next = self._batch[POSITION][0].as_py() or 0
+            self.file = starts.get(self._next, "")
 
     def take(self, count: int) -> pa.Table:
         """Return the values of the next rows."""
-        parts = [] if self._none is None else [self._none.drop_columns([FILE, POSITION])]
+        parts = [] if self._none is None else [self._values(self._none)]
         while count:
             if self._batch is None:
                 raise NotInOrder("Spark read fewer rows than the file has.")
             part = self._batch.slice(0, count)
             self._check(part)
-            parts.append(part.drop_columns([FILE, POSITION]))
+            parts.append(self._values(part))
             is_used_up = part.num_rows == self._batch.num_rows
             self._batch = next(self._batches, None) if is_used_up else self._batch.slice(count)
             count -= part.num_rows
@@ -159,8 +184,11 @@ class Rows:
         positions = part[POSITION].to_numpy(zero_copy_only=False)
         if not np.array_equal(positions, np.arange(self._next, self._next + part.num_rows)):
             raise NotInOrder("Spark did not read the file's rows in their order.")
-        named = part[FILE]
-        for index in range(-self._next % FILE_EVERY, part.num_rows, FILE_EVERY):
-            if named[index].as_py() != self.file:
+        for index in range(-self._next % FILE_EVERY, part.num_rows if self._is_named else 0, FILE_EVERY):
+            if part[FILE][index].as_py() != self.file:
                 raise NotInOrder("Spark mixed the rows of two files.")
         self._next += part.num_rows
+
+    def _values(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [batch[POSITION if name == ROW_ID.name else name] for name in self._names]
+        return pa.RecordBatch.from_arrays(columns, names=list(self._names))

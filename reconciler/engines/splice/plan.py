@@ -35,6 +35,12 @@ def row_counts(footer: Footer) -> tuple[int, ...]:
     return tuple(group.integer(RowGroup.NUM_ROWS) for group in footer.meta.structs(FileMetaData.ROW_GROUPS))
 
 
+def field_ids(footer: Footer) -> tuple[int, ...]:
+    """Return the field ids of the file's schema, as far as it has any."""
+    elements = footer.meta.structs(FileMetaData.SCHEMA)[1:]
+    return tuple(e.integer(SchemaElement.FIELD_ID) for e in elements if SchemaElement.FIELD_ID in e)
+
+
 def _of_columns(columns: Sequence[Field]) -> str | None:
     if not columns:
         return "There is no column to add."
@@ -72,7 +78,7 @@ def _of_names(footer: Footer, columns: Sequence[Field]) -> str | None:
         if column.name.encode() in names:
             return f"The file has a column {column.name} already."
     elements = footer.meta.structs(FileMetaData.SCHEMA)[1:]
-    ids = [e.integer(SchemaElement.FIELD_ID) for e in elements if SchemaElement.FIELD_ID in e]
+    ids = field_ids(footer)
     for element, (name, depth) in zip(elements, nodes, strict=True):
         if depth == 1 and SchemaElement.FIELD_ID not in element:
             return f"The file's column {name.decode(errors='replace')} has no field id: the file is read by name."

@@ -69,7 +69,7 @@ class Budgets(Model):
 
     max_rewrite_bytes: Annotated[Size | None, Field(description="Bytes one plan may rewrite: 100Gi.")] = None
     max_rewrite_bytes_per_day: Annotated[
-        Size | None, Field(description="Bytes all plans together may rewrite a day.")
+        Size | None, Field(description="Bytes that all plans of one table together may rewrite in 24 hours.")
     ] = None
     max_rewrite_files: Annotated[
         Annotated[int, Field(ge=0)] | None, Field(description="Files one plan may rewrite.")

@@ -1,0 +1,59 @@
+"""Count distinct values through Iceberg's own actions, which write a Puffin file and name it in the metadata.
+
+They commit by themselves, and may: a statistics file belongs to one snapshot and changes no row, a second one for the
+same snapshot takes the place of the first, and no writer's commit conflicts with it. A run that was cut off is found
+by what the metadata says; at worst a file is left that nothing names, which orphan removal finds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reconciler.engines.data_files import live_tasks
+from reconciler.engines.data_state import TableFacts
+from reconciler.engines.java_errors import translate
+from reconciler.engines.validation import ScanStaged
+from reconciler.model.metadata import counted_fields
+from reconciler.plan.events import Progress
+from reconciler.plan.index_work import CountDistinct
+
+if TYPE_CHECKING:
+    from reconciler.engines.staged import Site
+
+
+class CountedColumns(ScanStaged):
+    """`Staged` for distinct counts: done once the metadata names them for main's head."""
+
+    def __init__(self, site: Site, work: CountDistinct) -> None:
+        super().__init__(site)
+        self._work = work
+
+    def _scan(self, head: int) -> None:
+        work, where = self._work, str(self._site.ref.table)
+        counts, partitions = self._missing(self._site.table.facts(), head)
+        if not counts and not partitions:
+            return
+        table = self._site.table.load()
+        tasks = live_tasks(table, head, lambda file: True)
+        self.files, self.rows = len(tasks), sum(task.rows for task in tasks)
+        step = f"counting distinct values of {', '.join(work.columns)}"
+        self._site.tell(Progress(table=self._site.ref.table, operation=self._site.operation.id, step=step))
+        jvm = self._site.session._jvm
+        actions = jvm.org.apache.iceberg.spark.actions.SparkActions.get(self._site.session._jsparkSession)
+        try:
+            if counts:
+                names = self._site.session.sparkContext._gateway.new_array(jvm.java.lang.String, len(work.columns))
+                for place, name in enumerate(work.columns):
+                    names[place] = name
+                actions.computeTableStats(table).columns(names).snapshot(head).execute()
+            if partitions:
+                actions.computePartitionStats(table).snapshot(head).execute()
+        except Exception as error:
+            if any(self._missing(self._site.table.facts(), head)):
+                raise translate(error, where, committing=True) from error
+
+    def _missing(self, facts: TableFacts, head: int) -> tuple[bool, bool]:
+        """Say which of the two kinds of statistics the metadata does not name for a snapshot."""
+        counted = counted_fields(facts.statistics).get(head, frozenset())
+        has_partitions = any(file.snapshot_id == head for file in facts.partition_statistics)
+        return not counted.issuperset(self._work.field_ids), self._work.partitions and not has_partitions

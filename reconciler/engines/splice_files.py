@@ -1,0 +1,254 @@
+"""Give files new columns without decoding the old ones: Spark computes the values, its Python workers splice them in.
+
+Every task reads one whole file, its input columns only, and answers with the file it wrote or with why it did not; what
+was not spliced is rewritten. Nothing is committed here, and a file that never gets committed is an orphan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
+
+import msgspec
+
+from reconciler.engines.backfill_files import ROW_ID as ROW_ID_COLUMN
+from reconciler.engines.backfill_files import check_plan, rewrite, row_error, staged_frame, value_of
+from reconciler.engines.data_files import Task
+from reconciler.engines.java_errors import class_names
+from reconciler.engines.staged import Site
+from reconciler.model.metadata import canonical_fields
+from reconciler.model.table import DataFile
+from reconciler.model.types import Field, StructType
+from reconciler.plan.amounts import plural
+from reconciler.plan.events import Progress
+from reconciler.plan.operations import Backfill, BackfillColumn
+from reconciler.plan.splicing import LAST_UPDATED_FIELD, ROW_ID_FIELD, lacking, leaf_ids, refusal
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from reconciler.engines.splice.partition import Answer, Job
+
+_ARROW = {
+    # Fewer, larger batches: each costs a round of Python.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+}
+_PYTHON_FAILED = frozenset({"PythonException"})
+
+
+class Lot(NamedTuple):
+    """What is spliced into files that lack the same.
+
+    In format v3 a file's rows take their ids from their place in a manifest, and a new file would get new ones; so the
+    ids become a column of the file, as in files that Iceberg rewrites.
+    """
+
+    columns: tuple[BackfillColumn, ...]
+    needs_row_ids: bool = False
+
+
+class _SchemaJson(msgspec.Struct, frozen=True):
+    fields: tuple[Field, ...]
+
+
+def fill_files(site: Site, table: Any, tasks: Sequence[Task], backfill: Backfill, *, splices: bool = True) -> list[Any]:
+    """Write successors of files (of one partition spec and sort order) with their values, each its cheapest way."""
+    lots, rewritten = parted(site.session, table, tasks, backfill) if splices else ({}, list(tasks))
+    made: list[Any] = []
+    for lot, spliced in lots.items():
+        done, refused = splice_files(site.session, table, spliced, lot)
+        made += done
+        for why, left in refused.items():
+            rewritten += left
+            # What the plan called spliced is rewritten after all: some reasons only stand in the files.
+            step = f"rewriting {plural(len(left), 'file')} that could not be spliced: {why}"
+            site.tell(Progress(table=site.ref.table, operation=site.operation.id, step=step))
+    return made + rewrite(site.session, table, rewritten, backfill) if rewritten else made
+
+
+def parted(
+    session: SparkSession, table: Any, tasks: Sequence[Task], backfill: Backfill
+) -> tuple[dict[Lot, list[Task]], list[Task]]:
+    """Part files into those to splice, by what they lack, and those to rewrite."""
+    schema = schema_of(session, table)
+    version = session._jvm.org.apache.iceberg.TableUtil.formatVersion(table)
+    spliced: dict[Lot, list[Task]] = {}
+    rewritten: list[Task] = []
+    for task in tasks:
+        file = _facts(task, backfill.columns, schema)
+        columns = lacking(file, backfill.columns)
+        if columns and not refusal(file, columns, schema, version):
+            spliced.setdefault(Lot(columns, version > 2 and ROW_ID_FIELD not in file.column_bytes), []).append(task)
+        else:
+            rewritten.append(task)
+    return spliced, rewritten
+
+
+def splice_files(
+    session: SparkSession, table: Any, tasks: Sequence[Task], lot: Lot
+) -> tuple[list[Any], dict[str, list[Task]]]:
+    """Splice columns into files; returns the new files, and by reason those that could not be spliced."""
+    fields = {field.id: field for field in schema_of(session, table).fields}
+    added = tuple(fields[column.field_id] for column in lot.columns)
+    answers = _run(session, table, tasks, lot, added)
+    made: list[Any] = []
+    refused: dict[str, list[Task]] = {}
+    for task in tasks:
+        answer = answers.get(task.path)
+        if answer is not None and not answer.refusal:
+            made.append(_data_file(session, table, task, answer))
+        else:
+            why = answer.refusal if answer else "Spark's Python did not answer for it."
+            refused.setdefault(why, []).append(task)
+    return made, refused
+
+
+def schema_of(session: SparkSession, table: Any) -> StructType:
+    """Return a table's schema."""
+    text = session._jvm.org.apache.iceberg.SchemaParser.toJson(table.schema())
+    return StructType(canonical_fields(msgspec.json.decode(text, type=_SchemaJson).fields))
+
+
+def _facts(task: Task, columns: Iterable[BackfillColumn], schema: StructType) -> DataFile:
+    """Read from the manifest what decides about a file: a few keys of its metrics, for each costs a call to the JVM."""
+    file = task.java.file()
+    wanted = {column.field_id for column in columns}
+    ids = [id_ for field in schema.fields if field.id in wanted for id_ in leaf_ids(field)]
+    ids += [ROW_ID_FIELD, LAST_UPDATED_FIELD]
+    return DataFile(
+        path=task.path,
+        size_bytes=task.size,
+        rows=task.rows,
+        has_deletes=task.has_deletes,
+        format=str(file.format()),
+        is_encrypted=file.keyMetadata() is not None,
+        has_row_ids=file.firstRowId() is not None,
+        column_bytes=_some(file.columnSizes(), ids),
+        null_counts=_some(file.nullValueCounts(), ids),
+    )
+
+
+def _some(found: Any, ids: Sequence[int]) -> dict[int, int]:
+    if found is None:
+        return {}
+    return {id_: value for id_ in ids if (value := found.get(id_)) is not None}
+
+
+# ---------------------------------------------------------------- values
+
+
+def _run(
+    session: SparkSession, table: Any, tasks: Sequence[Task], lot: Lot, added: tuple[Field, ...]
+) -> Mapping[str, Answer]:
+    from reconciler.engines.splice.partition import ANSWER, ROW_ID, Answer, run_task
+
+    for key, value in _ARROW.items():
+        session.conf.set(key, value)
+    job = _job(session, table, tasks, added)
+    if lot.needs_row_ids:
+        job = job._replace(columns=(*added, ROW_ID), modes={**job.modes, ROW_ID.id: "full"})
+    with staged_frame(session, table, tasks) as (frame, _):
+        values = frame.select(
+            *(value_of(frame, column).alias(column.name) for column in lot.columns),
+            *_proof(frame),
+        )
+        check_plan(values)
+        try:
+            rows = values.mapInArrow(partial(run_task, job), ANSWER).collect()
+        except Exception as error:
+            if (told := row_error(error)) is not None:
+                raise told from error
+            if _PYTHON_FAILED.intersection(class_names(error)):
+                return {}
+            raise
+    return {row[0]: msgspec.msgpack.decode(bytes(row[1]), type=Answer) for row in rows}
+
+
+def _proof(frame: DataFrame) -> list[Column]:
+    """Return what proves which file a row is of, and where in it."""
+    from pyspark.sql import functions as F
+
+    from reconciler.engines.splice.partition import FILE, FILE_EVERY, POSITION
+
+    if ROW_ID_COLUMN in frame.columns:  # format v3, whose staged tables have no other metadata columns
+        return [F.col(ROW_ID_COLUMN).alias(POSITION)]
+    position, name = frame.metadataColumn(POSITION), frame.metadataColumn(FILE)
+    # A name in one of every few thousand rows: a string in each would cost more than the values.
+    return [position.alias(POSITION), F.when(position % FILE_EVERY == 0, name).alias(FILE)]
+
+
+def _job(session: SparkSession, table: Any, tasks: Sequence[Task], added: tuple[Field, ...]) -> Job:
+    from reconciler.engines.splice.partition import Job, Target
+
+    attempt, locations = uuid4().hex, table.locationProvider()
+    targets = {}
+    for number, task in enumerate(tasks):
+        file, spec, name = task.java.file(), table.specs().get(task.spec_id), f"{number:05d}-{attempt}"
+        is_parted = spec.isPartitioned()
+        stem = locations.newDataLocation(spec, file.partition(), name) if is_parted else locations.newDataLocation(name)
+        targets[task.path] = Target(stem, task.rows, _first_row_id(session, file))
+    config = session._jvm.org.apache.iceberg.MetricsConfig.forTable(table)
+    modes = {leaf: config.columnMode(leaf).toString() for field in added for leaf in leaf_ids(field)}
+    return Job(added, modes, targets, _storage(table))
+
+
+def _first_row_id(session: SparkSession, file: Any) -> int | None:
+    """Return the id of a file's first row: the lowest one where the file holds them, for then they count up too."""
+    lower = file.lowerBounds()
+    found = None if lower is None else lower.get(ROW_ID_FIELD)
+    if found is None:
+        first: int | None = file.firstRowId()
+        return first
+    types = session._jvm.org.apache.iceberg.types
+    lowest: int = types.Conversions.fromByteBuffer(types.Types.LongType.get(), found)
+    return lowest
+
+
+def _storage(table: Any) -> dict[str, str]:
+    """Return the properties of the table's storage, as the catalog handed them out; secrets among them."""
+    try:
+        found = table.io().properties()
+    except Exception:  # noqa: BLE001 - a FileIO need not tell; local files need none of it
+        return {}
+    return {str(key): str(found[key]) for key in found}
+
+
+# ---------------------------------------------------------------- manifest entries
+
+
+def _data_file(session: SparkSession, table: Any, task: Task, answer: Answer) -> Any:
+    """Return the new file's entry: the old one's with another path and size, and the new columns' metrics."""
+    iceberg, old, added = session._jvm.org.apache.iceberg, task.java.file(), answer.metrics
+    boxed = _Boxes(session)
+    metrics = iceberg.Metrics(
+        old.recordCount(),
+        boxed.merged(old.columnSizes(), added.column_bytes),
+        boxed.merged(old.valueCounts(), added.value_counts),
+        boxed.merged(old.nullValueCounts(), added.null_counts),
+        boxed.merged(old.nanValueCounts(), answer.nan_counts),
+        boxed.merged(old.lowerBounds(), added.lower_bounds),
+        boxed.merged(old.upperBounds(), added.upper_bounds),
+    )
+    builder = iceberg.DataFiles.builder(table.specs().get(task.spec_id)).copy(old)
+    return builder.withPath(answer.path).withFileSizeInBytes(answer.size).withMetrics(metrics).build()
+
+
+class _Boxes:
+    """Makes Java maps of Longs and ByteBuffers: what Python hands over itself would arrive as Integers and arrays."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._java = session._jvm.java
+        self._mapper = session._jvm.com.fasterxml.jackson.databind.ObjectMapper()
+
+    def merged(self, before: Any, added: Mapping[int, int] | Mapping[int, bytes]) -> Any:
+        """Return a Java map with both."""
+        made = self._java.util.HashMap() if before is None else self._java.util.HashMap(before)
+        if added:
+            value = "java.lang.Long" if isinstance(next(iter(added.values())), int) else "java.nio.ByteBuffer"
+            kinds = [self._java.lang.Class.forName(name) for name in ("java.util.HashMap", "java.lang.Integer", value)]
+            type_ = self._mapper.getTypeFactory().constructMapType(*kinds)
+            made.putAll(self._mapper.readValue(msgspec.json.encode(added).decode(), type_))
+        return made

@@ -1,0 +1,198 @@
+"""Propose the way back: to the spec and the rows before a plan of ours, or to the rows of an earlier snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from reconciler.dialects import dialect_for
+from reconciler.diff.diff import diff
+from reconciler.errors import CommitConflict, RefNotFound
+from reconciler.model import bookkeeping
+from reconciler.model.bookkeeping import COMMIT, HistoryRecord
+from reconciler.model.table import DataFile, Observed, TableSpec
+from reconciler.model.types import paths_by_id
+from reconciler.pipeline.proposals import Approval, Proposal, Request, judged
+from reconciler.plan.approvals import released, undo_tag
+from reconciler.plan.data import COMPUTED_PREFIX
+from reconciler.plan.findings import finding
+from reconciler.plan.hashing import past_hash, plan_hash
+from reconciler.plan.operations import Finding, OperationKind, Plan
+from reconciler.plan.planner import plan_drop, plan_undo
+from reconciler.plan.policy import approves
+from reconciler.plan.proofs import needs_data_files
+from reconciler.plan.restore import records_since, restore_operation, snapshot_named, with_parts
+from reconciler.render.report import short_hash
+
+
+def propose_restore(request: Request, current: Observed, to: str, approval: Approval, *, now_ms: int) -> Proposal:
+    """Plan to make main's rows those of a tag, a snapshot or a time; raises RefNotFound, also when they are."""
+    target = snapshot_named(current, to)
+    made = _with_rows(_nothing(request, current), request, current, target, current.spec)
+    if not made.operations and not made.findings:
+        raise RefNotFound(f"The rows of {current.spec.ident} are those of '{to}' already.")
+    return _judged(made, request, current, approval, now_ms=now_ms)
+
+
+def propose_undo(
+    request: Request, current: Observed, approval: Approval, *, now_ms: int, wanted: str | None = None
+) -> Proposal:
+    """Plan the way back to the spec and rows before a plan of ours, the last one unless another is named.
+
+    Raises RefNotFound when there is no such plan, or the metadata no longer holds that past; CommitConflict when
+    somebody else has committed rows since. Before a creation there was no table, so that is a drop.
+    """
+    history = bookkeeping.read(current.bookkeeping).history
+    since = records_since(history, _chosen(history, wanted, current))
+    commits = [record for record in since if record.kind == COMMIT]
+    if commits and commits[0].schema_id is None:
+        dialect = dialect_for(current.spec.format)
+        made = plan_drop(current, owner=request.desired.owner, catalog=request.catalog_name, dialect=dialect)
+        return _judged(made, request, current, approval, now_ms=now_ms)
+    past = _past(request, current, since)
+    made = _metadata_undo(request, current, past)
+    target = _rows_before(since, past, current)
+    if target is not None:
+        made = _with_rows(made, request, current, target, past)
+    if not made.operations and not made.findings:
+        raise RefNotFound(
+            f"That plan of {current.spec.ident} left nothing that undo brings back: tags, branches, the format "
+            "version, ownership and properties above 1 KiB stay as they are, and so does how files are laid out.",
+            hint="Change the manifest instead, and apply it.",
+        )
+    return _judged(made, request, current, approval, now_ms=now_ms)
+
+
+def _chosen(history: Sequence[HistoryRecord], wanted: str | None, current: Observed) -> str:
+    plans = [record.plan for record in history if record.plan]
+    if not plans:
+        raise RefNotFound(f"LakeTable has not changed {current.spec.ident}; there is nothing to undo.")
+    if wanted is None:
+        return plans[-1]
+    found = next((plan for plan in reversed(plans) if approves(wanted, plan)), None)
+    if found is None:
+        raise RefNotFound(
+            f"{current.spec.ident} remembers no plan {short_hash(wanted)}.",
+            hint="'laketable history' lists those it remembers.",
+        )
+    return found
+
+
+# ---------------------------------------------------------------- metadata
+
+
+def _past(request: Request, current: Observed, since: Sequence[HistoryRecord]) -> TableSpec:
+    """Return the spec before the first of these records, with every property that they replaced."""
+    first = next((r for r in since if r.kind == COMMIT), since[0])
+    ids = first.schema_id or 0, first.spec_id or 0, first.sort_order_id or 0
+    past = request.catalog.get_past_spec(current.spec.ident, *ids)
+    properties = dict(current.spec.properties)
+    for record in reversed([r for r in since if r.kind == COMMIT]):
+        _put_back(properties, record.properties or {})
+    return msgspec.structs.replace(past, properties=properties, refs=current.spec.refs)
+
+
+def _put_back(properties: dict[str, str], before: Mapping[str, str | None]) -> None:
+    for key, value in before.items():
+        if value is None:
+            properties.pop(key, None)
+        else:
+            properties[key] = value
+
+
+def _metadata_undo(request: Request, current: Observed, past: TableSpec) -> Plan:
+    return plan_undo(
+        current,
+        past,
+        owner=request.desired.owner,
+        catalog=request.catalog_name,
+        dialect=dialect_for(current.spec.format),
+        files=_files(request, current, current.version.snapshot_id)
+        if needs_data_files(diff(current.spec, past))
+        else None,
+    )
+
+
+# ---------------------------------------------------------------- rows
+
+
+def _rows_before(since: Sequence[HistoryRecord], past: TableSpec, current: Observed) -> int | None:
+    """Return the snapshot whose rows an undo brings back; None: no row has another value than before.
+
+    A column that goes takes its values with it, and a rewrite moved rows without changing them.
+    """
+    fields = paths_by_id(past.schema)
+    changed = [record for record in since if _changed_values(record, fields)]
+    if not changed:
+        return None
+    first = changed[0].snapshot_id
+    at = first
+    for record in since:
+        if record.kind != COMMIT and record.snapshot_id == at:
+            at = record.published_id
+    if first is None or at != current.version.snapshot_id:
+        tag = undo_tag(changed[0].plan)
+        raise CommitConflict(
+            f"Others have committed to {current.spec.ident} since plan {short_hash(changed[0].plan)}; undoing its rows "
+            "would take that back too.",
+            hint=f"To do so all the same: 'laketable restore {current.spec.ident} --to {tag}'.",
+        )
+    return first
+
+
+def _changed_values(record: HistoryRecord, fields: Mapping[int, object]) -> bool:
+    if record.kind == OperationKind.RESTORE.value:
+        return True
+    numbers = (key.removeprefix(COMPUTED_PREFIX) for key in record.properties or {} if key.startswith(COMPUTED_PREFIX))
+    return record.kind != COMMIT and any(number.isdigit() and int(number) in fields for number in numbers)
+
+
+def _with_rows(made: Plan, request: Request, current: Observed, target: int, spec: TableSpec) -> Plan:
+    """Add the restore of rows to a plan; its id covers target and head, and the plan's hash covers the id."""
+    if target not in current.snapshot_ids:
+        raise RefNotFound(
+            f"Snapshot {target} of {current.spec.ident} has expired; its rows do not come back.",
+            hint="maintenance.keepUndo says how long what plans replaced is kept.",
+        )
+    before = _files(request, current, current.version.snapshot_id)
+    found = restore_operation(current, target, before, _files(request, current, target), schema=spec)
+    if found is None:
+        return made
+    operation, refusals = found
+    operations = (*made.operations, *with_parts(operation))
+    wanted = past_hash(spec, current.version.snapshot_id)
+    return msgspec.structs.replace(
+        made,
+        operations=operations,
+        findings=(*made.findings, *refusals, *_runtime_refusal(request)),
+        desired_hash=wanted,
+        hash=plan_hash(wanted, current.version, {}, operations),
+    )
+
+
+def _runtime_refusal(request: Request) -> tuple[Finding, ...]:
+    if request.runtime == "local":
+        return ()
+    message = f"Restoring rows needs a data job, and the runtime {request.runtime} of catalog {request.catalog_name}"
+    return (finding("LK208", f"{message} does not run yet.", hint="Set its runtime to local."),)
+
+
+def _files(request: Request, current: Observed, snapshot_id: int | None) -> tuple[DataFile, ...]:
+    return () if snapshot_id is None else request.catalog.get_data_files(current.spec.ident, snapshot_id)
+
+
+def _nothing(request: Request, current: Observed) -> Plan:
+    return Plan(
+        table=current.spec.ident,
+        owner=request.desired.owner,
+        catalog=request.catalog_name,
+        base=current.version,
+        statistics=current.statistics,
+        format_version=current.spec.format_version,
+    )
+
+
+def _judged(made: Plan, request: Request, current: Observed, approval: Approval, *, now_ms: int) -> Proposal:
+    proposal = Proposal(request.desired.ident, request.source, request, current, released(made, current))
+    return judged(proposal, approval, now_ms=now_ms)

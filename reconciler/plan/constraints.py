@@ -1,0 +1,141 @@
+"""Plan row constraints: which have to be validated, and what the table remembers of them.
+
+Iceberg has no CHECK. A constraint is a property `laketable.constraint.<name>` that LakeTable alone honours: it scans
+the rows before it writes the property, and audits what its own data operations write. Others are not held to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import msgspec
+
+from reconciler.diff.changes import AlterColumnType, Change, RenameColumn, SetProperty, UnsetProperty
+from reconciler.model.table import BOOKKEEPING_PREFIX, Constraint, Desired, Observed, TableSpec
+from reconciler.plan.findings import finding
+from reconciler.plan.operations import Finding
+from reconciler.plan.row_work import RowCheck
+
+PREFIX = f"{BOOKKEEPING_PREFIX}constraint."
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    """What a table knows of a constraint: its condition printed anew, the columns it reads, its text's hash."""
+
+    check: str
+    columns: tuple[str, ...] = ()
+    text: str = ""
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """What the constraints of a manifest come to."""
+
+    changes: tuple[Change, ...] = ()
+    checks: tuple[RowCheck, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+_MEMORY = msgspec.json.Decoder(Remembered)
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+def remembered(bookkeeping: Mapping[str, str]) -> dict[str, Remembered | None]:
+    """Read a table's constraints by name; None: its memory is damaged."""
+    return {key.removeprefix(PREFIX): _decode(text) for key, text in bookkeeping.items() if key.startswith(PREFIX)}
+
+
+def audited(bookkeeping: Mapping[str, str], written: frozenset[str] | None) -> tuple[RowCheck, ...]:
+    """Return what rows written anew must fulfil; `written` are the columns that got values, None: all of them."""
+    return tuple(
+        RowCheck(fault=f"break constraint {name}", sql=memory.check)
+        for name, memory in sorted(remembered(bookkeeping).items())
+        if memory is not None and (written is None or not written.isdisjoint(memory.columns))
+    )
+
+
+def needs_scan(desired: Desired, current: Observed | None) -> bool:
+    """Say whether planning needs the live data files, to price the scan of a constraint."""
+    if current is None or current.version.snapshot_id is None:
+        return False
+    live = remembered(current.bookkeeping)
+    return any(not _is_unchanged(constraint, live.get(constraint.name)) for constraint in desired.constraints or ())
+
+
+def plan_constraints(
+    desired: Desired,
+    current: Observed | None,
+    target: TableSpec,
+    changes: tuple[Change, ...],
+    changing: frozenset[str] = frozenset(),
+) -> Planned:
+    """Compare the declared constraints with those the table remembers; unstated ones stay as they are.
+
+    `changing` are the columns that are being converted to another type.
+    """
+    if desired.constraints is None:
+        return Planned()
+    bookkeeping = current.bookkeeping if current else {}
+    live = remembered(bookkeeping)
+    made: list[Change] = []
+    checks: list[RowCheck] = []
+    findings: list[Finding] = []
+    for constraint in desired.constraints:
+        if _is_unchanged(constraint, live.get(constraint.name)):
+            continue
+        memory = _read(desired, constraint, target)
+        if isinstance(memory, Finding):
+            findings.append(memory)
+            continue
+        late = _not_there_yet(memory, current, changes, changing)
+        if late:
+            message = f"Constraint {constraint.name} waits for {', '.join(late)}: apply again when this plan is done."
+            findings.append(finding("LK218", message))
+            continue
+        key = PREFIX + constraint.name
+        made.append(SetProperty(key=key, before=bookkeeping.get(key), after=_ENCODER.encode(memory).decode()))
+        if current is not None and current.version.snapshot_id is not None:
+            checks.append(RowCheck(fault=f"break constraint {constraint.name}", sql=memory.check))
+    stated = {constraint.name for constraint in desired.constraints}
+    made += [UnsetProperty(key=PREFIX + name, before=bookkeeping[PREFIX + name]) for name in live if name not in stated]
+    return Planned(changes=tuple(made), checks=tuple(checks), findings=tuple(findings))
+
+
+def _read(desired: Desired, constraint: Constraint, target: TableSpec) -> Remembered | Finding:
+    from reconciler.sql.expressions import parse_predicate
+    from reconciler.sql.refusals import RefusedSql
+
+    try:
+        parsed = parse_predicate(constraint.check, schema=target.schema)
+    except RefusedSql as refused:
+        message = f"Constraint {constraint.name} of {desired.ident.name} is refused: {refused.message}."
+        return finding("LK217", message, hint=refused.hint)
+    return Remembered(check=parsed.sql, columns=tuple(sorted(parsed.columns)), text=_hash(constraint.check))
+
+
+def _not_there_yet(
+    memory: Remembered, current: Observed | None, changes: tuple[Change, ...], changing: frozenset[str]
+) -> list[str]:
+    """Name the columns that this very plan adds, renames or gives another type: the scan comes before it."""
+    if current is None or current.version.snapshot_id is None:
+        return []
+    live = {field.name for field in current.spec.schema.fields}
+    moving = set(changing) | {c.to for c in changes if isinstance(c, RenameColumn) and len(c.path) == 1}
+    moving |= {c.path[0] for c in changes if isinstance(c, RenameColumn | AlterColumnType)}
+    return [name for name in memory.columns if name not in live or name in moving]
+
+
+def _is_unchanged(constraint: Constraint, memory: Remembered | None) -> bool:
+    """Compare texts: parsing costs more than everything else of a plan that finds nothing to do."""
+    return memory is not None and memory.text == _hash(constraint.check)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _decode(text: str) -> Remembered | None:
+    try:
+        return _MEMORY.decode(text)
+    except ValueError:  # msgspec's decoding errors are ValueErrors too
+        return None

@@ -1,0 +1,107 @@
+"""How a value becomes one of another type: the default conversion, or the author's, printed as safe SQL.
+
+A default conversion loses nothing: a value that would be rounded or cut counts as one that does not convert. Whoever
+wants the rounding says so with `using`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from reconciler.model.primitives import decimal_parts
+from reconciler.model.table import TypeChange
+from reconciler.model.types import StructType
+from reconciler.sql.refusals import RefusedSql
+
+_WORDS = {
+    "boolean": "BOOLEAN",
+    "int": "INT",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "string": "STRING",
+    "binary": "BINARY",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP_NTZ",
+    "timestamptz": "TIMESTAMP",
+}
+_MOMENTS = frozenset({"date", "timestamp", "timestamptz"})
+_NUMBERS = frozenset({"int", "long", "float", "double"})
+_MAX_DIGITS = 38
+
+
+class Conversion(msgspec.Struct, frozen=True, kw_only=True):
+    """`source` is what is converted, `value` what becomes of it: NULL where it does not convert."""
+
+    source: str
+    value: str
+
+    def missing(self, twin: str) -> str:
+        """Find rows whose value could be converted and is not."""
+        return f"({quoted(twin)} IS NULL) AND (({self.value}) IS NOT NULL)"
+
+    @property
+    def failed(self) -> str:
+        """Find rows whose value does not convert."""
+        return f"(({self.source}) IS NOT NULL) AND (({self.value}) IS NULL)"
+
+
+def conversion(
+    rule: TypeChange, before: str, after: str, *, name: str, stands_as: str, schema: StructType
+) -> Conversion:
+    """Read how a column's values convert; `stands_as` is the name it has in `schema`. Raises RefusedSql."""
+    from reconciler.sql.expressions import parse_expression
+
+    word = spark_word(after)
+    if word is None:
+        raise RefusedSql(f"Spark cannot cast to {after}", "Keep the type, and add a column of the new one.")
+    if rule.using is not None:
+        aliases = {name: stands_as} if name != stands_as else {}
+        source = parse_expression(rule.using, schema=schema, aliases=aliases).sql
+        text = f"TRY_CAST(({source}) AS {word})"
+    else:
+        source = quoted(stands_as)
+        text = _default(source, before, after)
+    return Conversion(source=source, value=parse_expression(text, schema=schema).sql)
+
+
+def quoted(name: str) -> str:
+    """Print a column's name."""
+    from reconciler.sql.literals import quote_name
+
+    return quote_name(name)
+
+
+def spark_word(type_: str) -> str | None:
+    """Spell a primitive type as CAST does; None: Spark has none like it."""
+    parts = decimal_parts(type_)
+    return f"DECIMAL({parts[0]}, {parts[1]})" if parts else _WORDS.get(type_)
+
+
+def _default(source: str, before: str, after: str) -> str:
+    """Print the default conversion; raise RefusedSql for a pair that has none."""
+    word, back = spark_word(after), spark_word(before)
+    if word is None or back is None or not _converts(before, after):
+        raise RefusedSql(f"there is no default conversion from {before} to {after}", "Say how with `using`.")
+    value = f"TRY_CAST({source} AS {word})"
+    if (_is_number(before) and _is_number(after)) or (before in _MOMENTS and after in _MOMENTS):
+        return f"CASE WHEN TRY_CAST({value} AS {back}) = {source} THEN {value} END"
+    parts = decimal_parts(after)
+    if before == "string" and parts:
+        fraction = _MAX_DIGITS - (parts[0] - parts[1])  # all the digits that fit behind as many before the point
+        return f"CASE WHEN TRY_CAST({source} AS DECIMAL({_MAX_DIGITS}, {fraction})) = {value} THEN {value} END"
+    return value
+
+
+def _converts(before: str, after: str) -> bool:
+    if _is_number(before):
+        return _is_number(after) or after == "string"
+    if before == "string":
+        return _is_number(after) or after == "boolean" or after in _MOMENTS
+    if before in _MOMENTS:
+        return after in _MOMENTS or after == "string"
+    return before == "boolean" and after == "string"
+
+
+def _is_number(type_: str) -> bool:
+    return type_ in _NUMBERS or decimal_parts(type_) is not None

@@ -1,0 +1,74 @@
+"""What a plan means for the materialized views that read its table; pure: told which views there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from reconciler.diff.changes import AlterColumnType, Change, DropColumn, DropTable, RenameColumn, RenameTable
+from reconciler.model.table import Desired
+from reconciler.model.types import FieldPath, dotted
+from reconciler.plan.findings import finding
+from reconciler.plan.lineage import Lineage
+from reconciler.plan.operations import Backfill, Finding, Operation
+from reconciler.plan.row_work import Swap
+
+
+def concerns_views(desired: Desired, changes: Sequence[Change]) -> bool:
+    """Say whether it is worth asking who reads the table: only then is the catalog looked through."""
+    return (
+        bool(desired.computed or desired.type_changes) or any(True for _ in _broken(changes)) or any(_retyped(changes))
+    )
+
+
+def impact_findings(
+    desired: Desired, changes: Sequence[Change], operations: Sequence[Operation], views: Sequence[Lineage]
+) -> Iterator[Finding]:
+    """Yield LK301 for what breaks a view's query, LK303 for values that change under it."""
+    broken = [*_broken(changes), *_swapped(operations)]
+    moved = [*_retyped(changes), *_filled(operations)]
+    for lineage in views:
+        if lineage.view == desired.ident:
+            continue
+        for verb, path in broken:
+            if desired.ident in lineage.reads and (not path or lineage.reads_column(desired.ident, path)):
+                what = dotted(path) or str(desired.ident)
+                message = f"materialized view {lineage.view} reads {what}: {verb} breaks its next refresh."
+                hint = f"Change the query of {lineage.view} first, or in the same run; or suppress LK301 with a reason."
+                yield finding("LK301", message[0].upper() + message[1:], path=path, hint=hint)
+        for verb, path in moved:
+            if lineage.reads_column(desired.ident, path):
+                message = f"Materialized view {lineage.view} reads {dotted(path)}, {verb}."
+                yield finding("LK303", message, path=path)
+
+
+def _broken(changes: Sequence[Change]) -> Iterator[tuple[str, FieldPath]]:
+    for change in changes:
+        match change:
+            case DropColumn(path=path):
+                yield "dropping it", path
+            case RenameColumn(path=path, to=name):
+                yield f"renaming it to {name}", path
+            case DropTable():
+                yield "dropping it", ()
+            case RenameTable(after=after):
+                yield f"renaming it to {after}", ()
+
+
+def _retyped(changes: Sequence[Change]) -> Iterator[tuple[str, FieldPath]]:
+    for change in changes:
+        if isinstance(change, AlterColumnType):
+            yield f"which becomes {change.after}", change.path
+
+
+def _swapped(operations: Sequence[Operation]) -> Iterator[tuple[str, FieldPath]]:
+    for operation in operations:
+        if isinstance(operation.work, Swap):
+            for column in operation.work.columns:
+                yield "converting it to another type", (column.name,)
+
+
+def _filled(operations: Sequence[Operation]) -> Iterator[tuple[str, FieldPath]]:
+    for operation in operations:
+        if isinstance(operation.work, Backfill):
+            for column in operation.work.columns:
+                yield "whose values are computed anew", (column.name,)

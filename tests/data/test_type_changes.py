@@ -1,0 +1,159 @@
+"""A type change by expand and contract on a real Iceberg: values, phases, and what others do meanwhile."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from pyspark.sql import functions as F
+
+from reconciler.model.table import Desired, TypeChange
+from reconciler.model.types import StructType
+from reconciler.plan.events import Failed, Refused
+from reconciler.plan.operations import OperationClass, OperationKind
+from reconciler.plan.type_changes import memories
+from tests.data.applying import Applier
+from tests.data.kit import NOW_MS, Lake, Shop
+
+DAY_MS = 24 * 3600 * 1000
+WEEK_LATER = NOW_MS + 7 * DAY_MS
+
+
+@pytest.fixture
+def table(shop: Shop) -> Lake:
+    """Two files; note is a number's text for all rows but one, which has none."""
+    made = shop.fresh(files=0)
+    write(made, range(4))
+    write(made, range(4, 8))
+    return made
+
+
+def write(table: Lake, ids: range, **notes: str) -> None:
+    """Append a file as a writer that knows of no conversion; `notes` says what stands for an id instead."""
+    rows = [(i, None if i % 7 == 6 else i % 5, None if i == 5 else notes.get(f"n{i}", str(i * 10))) for i in ids]
+    frame = table.spark.createDataFrame(rows, "id bigint, x int, note string").coalesce(1)
+    for field in table.observe().spec.schema.fields[3:]:
+        frame = frame.withColumn(field.name, F.lit(None).cast(str(field.type)))
+    frame.writeTo(table.name).append()
+
+
+def turning(table: Lake, name: str = "note", to: str = "int", *, required: bool = False, **rule: object) -> Desired:
+    desired = table.wants()
+    fields = tuple(
+        msgspec.structs.replace(f, type=to, required=required) if f.name == name else f for f in desired.columns.fields
+    )
+    change = TypeChange(**rule)  # type: ignore[arg-type]
+    return msgspec.structs.replace(desired, columns=StructType(fields), type_changes={name: change})
+
+
+def columns(table: Lake) -> dict[str, object]:
+    return {f.name: f.type for f in table.observe().spec.schema.fields}
+
+
+def converted(ids: range) -> list[tuple[int, int | None]]:
+    return sorted(((i, None if i == 5 else i * 10) for i in ids), key=repr)
+
+
+def test_a_text_becomes_a_number_and_the_text_stays_for_a_week(table: Lake) -> None:
+    applier = Applier(table)
+    desired = turning(table)
+    made = applier.propose(desired).plan
+    assert made is not None
+    kinds = [o.kind.value for o in made.operations]
+    assert kinds == ["validate", "commit", "backfill", "validate", "publish", "swap"]
+    assert made.operation_class is OperationClass.REWRITE
+    assert made.is_breaking
+    before = table.rows("id", "note")
+    applier.ok(desired)
+    assert columns(table) == {"id": "long", "x": "int", "note": "int", "note__lt_old": "string"}
+    assert table.rows("id", "note") == converted(range(8))
+    assert table.rows("id", "note__lt_old") == before
+    assert table.branches() == [] or all(name.startswith("lt_undo_") for name in table.branches())
+    upkeep = applier.propose(desired).plan
+    assert upkeep is not None
+    assert any("note__lt_old keeps the string values of note until" in o.summary for o in upkeep.upkeep)
+    # its date: a destructive plan of its own
+    later = Applier(table, now_ms=WEEK_LATER)
+    drop = later.propose(desired, approve=False).plan
+    assert drop is not None
+    assert drop.operation_class is OperationClass.DESTRUCTIVE
+    later.ok(desired)
+    assert columns(table) == {"id": "long", "x": "int", "note": "int"}
+    assert memories(table.observe().bookkeeping) == {}
+    assert table.rows("id", "note") == converted(range(8))
+
+
+def test_values_that_do_not_convert_are_counted_and_nothing_happens(table: Lake) -> None:
+    write(table, range(8, 11), n8="secret", n10="secret")
+    before = table.versions()
+    last = Applier(table).refused(turning(table))
+    assert isinstance(last, Refused)
+    assert "2 rows in 1 of 3 scanned files have a value of note that does not convert to int." in last.message
+    assert "secret" not in str(last)
+    assert table.versions() == before
+
+
+@pytest.mark.parametrize("policy", ["Null", "Quarantine"])
+def test_values_that_do_not_convert_may_be_null_and_stay_in_the_former_column(table: Lake, policy: str) -> None:
+    write(table, range(8, 10), n8="n/a")
+    desired = turning(table, on_cast_failure=policy)
+    Applier(table).ok(desired)
+    assert (8, None, "n/a") in table.rows("id", "note", "note__lt_old")
+    later = Applier(table, now_ms=WEEK_LATER)
+    if policy == "Null":
+        later.ok(desired)
+        return
+    last = later.refused(desired)
+    assert "1 row in 1 of 3 scanned files has a value in note__lt_old and none in note." in last.message
+    table.spark.sql(f"UPDATE {table.name} SET note = -1 WHERE id = 8")
+    later.ok(desired)
+    assert (8, -1) in table.rows("id", "note")
+
+
+def test_using_says_how_and_a_required_column_stays_required(table: Lake) -> None:
+    desired = turning(table, "x", "string", using="coalesce(cast(x AS string), 'none')", required=True)
+    Applier(table).ok(desired)
+    field = next(f for f in table.observe().spec.schema.fields if f.name == "x")
+    assert (field.type, field.required) == ("string", True)
+    assert (6, "none") in table.rows("id", "x")
+
+
+def test_required_is_refused_when_a_row_would_be_null(table: Lake) -> None:
+    last = Applier(table).refused(turning(table, required=True))
+    assert isinstance(last, Failed)
+    assert "The value of note would be NULL, and it is required in 1 row of 1 file" in last.message
+    assert columns(table)["note"] == "string"
+
+
+def test_a_to_b_to_a(table: Lake) -> None:
+    applier = Applier(table)
+    applier.ok(turning(table))
+    back = turning(table, to="string")
+    applier.ok(back)
+    assert columns(table)["note"] == "string"
+    assert table.rows("id", "note") == sorted(((i, None if i == 5 else str(i * 10)) for i in range(8)), key=repr)
+    applier.ok(turning(table))
+    assert table.rows("id", "note") == converted(range(8))
+    Applier(table, now_ms=WEEK_LATER).ok(turning(table))
+    assert columns(table) == {"id": "long", "x": "int", "note": "int"}
+
+
+def test_rounding_is_no_conversion_unless_it_is_asked_for(shop: Shop) -> None:
+    table = shop.fresh(files=0)
+    table.spark.sql(f"ALTER TABLE {table.name} ADD COLUMN price decimal(10,4)")
+    table.spark.sql(f"INSERT INTO {table.name} VALUES (1, 1, 'a', 1.5000), (2, 1, 'b', 1.2345)")
+
+    def wants(**rule: object) -> Desired:
+        from reconciler.model.types import Field
+
+        desired = turning(table, "x", "int")
+        fields = (*desired.columns.fields, Field(name="price", required=False, type="decimal(10,2)"))
+        return msgspec.structs.replace(
+            desired,
+            columns=StructType(fields),
+            type_changes={"price": TypeChange(**rule)},  # type: ignore[arg-type]
+        )
+
+    last = Applier(table).refused(wants())
+    assert "1 row in 1 of 2 scanned files has a value of price that does not convert to decimal(10,2)" in last.message
+    Applier(table).ok(wants(using="cast(price AS decimal(10,2))"))
+    assert [str(price) for _, price in table.rows("id", "price")] == ["1.50", "1.23"]

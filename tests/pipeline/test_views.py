@@ -1,0 +1,292 @@
+"""Materialized views, planned against a catalog in memory: types, sources, order, and why a refresh is a full one."""
+
+from __future__ import annotations
+
+import itertools
+
+import pyarrow as pa
+import pytest
+
+from reconciler.catalogs.memory import MemoryCatalog
+from reconciler.diff.changes import SetProperty
+from reconciler.model.table import Desired, Suppression, TableIdent, UnmanagedColumns, View
+from reconciler.model.types import Field, StructType
+from reconciler.pipeline import Approval, Proposal, Request, propose_all
+from reconciler.pipeline.views import in_order
+from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan, Refresh
+from reconciler.plan.views import VIEW, remembered_view, stale_since, view_properties
+
+ORDERS, DAILY, BEST = (TableIdent(("sales",), name) for name in ("orders", "daily", "best"))
+SUMS = "SELECT day, sum(amount) AS revenue, count(*) AS orders FROM sales.orders GROUP BY day"
+_batches = itertools.count()
+
+
+def table(ident: TableIdent = ORDERS, **columns: str) -> Desired:
+    given = columns or {"day": "date", "amount": "decimal(10,2)", "note": "string"}
+    fields = tuple(Field(name=name, required=False, type=type_) for name, type_ in given.items())
+    return Desired(ident=ident, owner="test", columns=StructType(fields))
+
+
+def view(query: str = SUMS, ident: TableIdent = DAILY, mode: str = "Auto", **more: object) -> Desired:
+    columns = StructType(())
+    return Desired(ident=ident, owner="test", columns=columns, view=View(query=query, mode=mode), **more)  # type: ignore[arg-type]
+
+
+class Lake:
+    """A catalog whose tables are made and filled without an engine."""
+
+    def __init__(self) -> None:
+        self.catalog = MemoryCatalog()
+
+    def propose(self, *wanted: Desired) -> dict[TableIdent, Proposal]:
+        requests = [Request(one, self.catalog, "lake") for one in wanted]
+        return {p.table: p for p in propose_all(requests, Approval(auto=True), now_ms=1)}
+
+    def plan(self, *wanted: Desired) -> Plan:
+        """Plan them together; returns the last one's plan."""
+        made = self.propose(*wanted)[wanted[-1].ident].plan
+        assert made is not None
+        return made
+
+    def create(self, *wanted: Desired) -> None:
+        for one in wanted:
+            made = self.plan(*wanted[: wanted.index(one) + 1])
+            assert not made.is_blocked, made.findings
+            changes = tuple(c for o in made.operations if o.kind is OperationKind.COMMIT for c in o.changes)
+            self.catalog.apply(one.ident, made.base, changes)
+
+    def append(self, ident: TableIdent = ORDERS, rows: int = 1) -> None:
+        schema = self.catalog.get_table_spec(ident).spec.schema
+        name = schema.fields[-1].name
+        batch = pa.RecordBatch.from_pydict({name: [None] * rows}, schema=pa.schema([(name, pa.string())]))
+        receipt = self.catalog.write_batch(ident, batch, f"batch-{next(_batches)}")
+        self.catalog.commit(ident, [receipt])
+
+    def refreshed(self, wanted: Desired) -> None:
+        """Publish a refresh as the engine would: rows, and the memory with them."""
+        (refresh,) = works(self.plan(wanted))
+        self.append(wanted.ident)
+        live = self.catalog.get_table_spec(wanted.ident)
+        for key, value in view_properties(refresh).items():
+            change = SetProperty(key=key, before=live.bookkeeping.get(key), after=value)
+            self.catalog.apply(wanted.ident, live.version, [change])
+
+
+@pytest.fixture
+def lake() -> Lake:
+    """Orders with rows, and a view whose rows are theirs."""
+    made = Lake()
+    made.create(table(), view())
+    for _ in range(4):
+        made.append()
+    made.refreshed(view())
+    return made
+
+
+def works(made: Plan) -> list[Refresh]:
+    operations: tuple[Operation, ...] = (*made.operations, *made.upkeep)
+    return [o.work for o in operations if isinstance(o.work, Refresh)]
+
+
+def codes(made: Plan) -> list[str]:
+    return [found.code for found in made.findings]
+
+
+# ---------------------------------------------------------------- columns
+
+
+def test_a_view_takes_its_columns_from_sources_of_the_same_run() -> None:
+    made = Lake().plan(table(), view(), view("SELECT max(revenue) AS most FROM sales.daily", BEST))
+    (column,) = made.operations[0].changes[0].spec.schema.fields  # type: ignore[union-attr]
+    assert (column.name, column.type) == ("most", "decimal(20,2)")
+    kinds = [OperationKind.COMMIT, OperationKind.REFRESH, OperationKind.VALIDATE, OperationKind.PUBLISH]
+    assert [operation.kind for operation in made.operations] == kinds
+    assert made.operation_class is OperationClass.REWRITE
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "words"),
+    [
+        ("SELECT a FROM sales.nothing", "LK304", "sales.nothing"),
+        ("SELECT nothing FROM sales.orders", "LK306", "there is no column 'nothing'"),
+        ("SELECT reflect('a', 'b') AS x FROM sales.orders", "LK306", "reflect() is not allowed"),
+        ("SELECT date_trunc('MONTH', day) AS month FROM sales.orders", "LK307", "sales.daily.month"),
+    ],
+)
+def test_a_query_that_cannot_be_read_is_a_finding(query: str, code: str, words: str) -> None:
+    lake = Lake()
+    lake.create(table())
+    made = lake.plan(view(query))
+    assert codes(made) == [code]
+    assert words in made.findings[0].message
+    assert made.is_blocked
+    assert made.operations == ()
+
+
+def test_stated_columns_pin_types_but_must_be_those_of_the_query() -> None:
+    lake = Lake()
+    lake.create(table())
+    query = "SELECT date_trunc('MONTH', day) AS month FROM sales.orders"
+    pinned = StructType((Field(name="month", required=False, type="timestamptz"),))
+    made = lake.plan(Desired(ident=DAILY, owner="test", columns=pinned, view=View(query=query)))
+    assert codes(made) == []
+    other = StructType((Field(name="year", required=False, type="timestamptz"),))
+    made = lake.plan(Desired(ident=DAILY, owner="test", columns=other, view=View(query=query)))
+    assert codes(made) == ["LK307"]
+    assert "month, year" in made.findings[0].message
+
+
+def test_views_that_read_each_other_are_refused() -> None:
+    one = view("SELECT x FROM sales.best", DAILY)
+    two = view("SELECT x FROM sales.daily", BEST)
+    proposals = Lake().propose(one, two)
+    assert [codes(p.plan) for p in proposals.values() if p.plan] == [["LK305"], ["LK305"]]
+
+
+def test_order_is_by_what_is_read() -> None:
+    best = view("SELECT max(revenue) AS most FROM sales.daily", BEST)
+    proposals = list(Lake().propose(best, view(), table()).values())
+    assert [p.table for p in in_order(proposals)] == [ORDERS, DAILY, BEST]
+
+
+# ---------------------------------------------------------------- freshness
+
+
+def test_a_view_whose_sources_stand_still_is_fresh_and_its_query_is_not_even_read(lake: Lake) -> None:
+    proposal = lake.propose(view())[DAILY]
+    assert proposal.plan is not None
+    assert proposal.plan.is_empty
+    assert works(proposal.plan) == []
+    assert proposal.request is not None
+    assert proposal.request.view is not None
+    assert proposal.request.view.query is None
+
+
+def test_moved_sources_are_upkeep_and_neither_drift_nor_in_the_hash(lake: Lake) -> None:
+    lake.append()
+    made = lake.plan(view())
+    assert made.is_empty
+    (operation,) = [o for o in made.upkeep if isinstance(o.work, Refresh)]
+    assert operation.summary.startswith("refresh incrementally: merge 1 new file of sales.orders")
+    assert operation.cost.files_read == 2  # the new file, and the view's own
+    current = lake.catalog.get_table_spec(DAILY)
+    moved_at = stale_since(current, {ORDERS: lake.catalog.get_table_spec(ORDERS)})
+    assert moved_at == lake.catalog.get_table_spec(ORDERS).snapshot_log[-1][0]
+
+
+def test_a_changed_query_is_a_rebuild_that_waits_for_approval(lake: Lake) -> None:
+    made = lake.plan(view(SUMS.replace("count(*)", "count(note)")))
+    assert made.operations[0].kind is OperationKind.REFRESH
+    assert "its query changed" in made.operations[0].summary
+    spelled = lake.plan(view(SUMS.replace("sum(amount)", "SUM( amount )")))
+    assert spelled.is_empty
+
+
+def test_the_hash_stands_while_sources_move() -> None:
+    lake = Lake()
+    lake.create(table(), view())
+    lake.append()
+    before = lake.plan(view())
+    lake.append()
+    after = lake.plan(view())
+    assert before.hash == after.hash
+    assert before.operations[0].id != after.operations[0].id
+
+
+@pytest.mark.parametrize(
+    ("query", "mode", "reason"),
+    [
+        (SUMS, "Auto", ""),
+        (SUMS, "Full", "its manifest says so"),
+        ("SELECT day, avg(amount) AS a FROM sales.orders GROUP BY day", "Incremental", "an average does not merge"),
+        ("SELECT DISTINCT day FROM sales.orders", "Auto", "it has DISTINCT"),
+        ("SELECT a.day FROM sales.orders AS a JOIN sales.orders AS b ON a.day = b.day", "Auto", "with itself"),
+    ],
+)
+def test_the_plan_says_why_a_refresh_is_full(query: str, mode: str, reason: str) -> None:
+    lake = Lake()
+    columns = StructType(
+        (Field(name="day", required=False, type="date"), Field(name="a", required=False, type="decimal(14,6)"))
+    )
+    wanted = view(query, mode=mode)
+    if "avg" in query:
+        wanted = Desired(ident=DAILY, owner="test", columns=columns, view=View(query=query, mode=mode))
+    lake.create(table(), wanted)
+    for _ in range(4):
+        lake.append()
+    lake.refreshed(wanted)
+    lake.append()
+    (refresh,) = works(lake.plan(wanted))
+    assert reason in refresh.reason
+    assert (refresh.delta is None) == bool(reason)
+
+
+def test_most_of_a_source_is_not_worth_merging(lake: Lake) -> None:
+    lake.append(rows=50)
+    (refresh,) = works(lake.plan(view()))
+    assert refresh.reason == "most of sales.orders changed"
+    (refresh,) = works(lake.plan(view(mode="Incremental")))
+    assert refresh.delta == ORDERS
+
+
+def test_a_source_made_anew_is_read_whole(lake: Lake) -> None:
+    live = lake.catalog.get_table_spec(ORDERS)
+    lake.catalog.drop_table(ORDERS, live.version.uuid)
+    assert codes(lake.plan(view())) == ["LK304"]
+    lake.create(table())
+    lake.append()
+    (refresh,) = works(lake.plan(view()))
+    assert "made anew" in refresh.reason
+
+
+def test_a_damaged_memory_computes_all_again(lake: Lake) -> None:
+    live = lake.catalog.get_table_spec(DAILY)
+    change = SetProperty(key=VIEW, before=live.bookkeeping[VIEW], after="{")
+    lake.catalog.apply(DAILY, live.version, [change])
+    assert remembered_view(lake.catalog.get_table_spec(DAILY).bookkeeping) is None
+    (refresh,) = works(lake.plan(view()))
+    assert refresh.delta is None
+
+
+# ---------------------------------------------------------------- impact
+
+
+@pytest.mark.parametrize(
+    ("columns", "renames", "what"),
+    [
+        ({"day": "date", "note": "string"}, {}, "dropping it"),
+        ({"day": "date", "paid": "decimal(10,2)", "note": "string"}, {("paid",): "amount"}, "renaming it to paid"),
+    ],
+)
+def test_a_column_that_a_live_view_reads_is_not_dropped_by_the_way(
+    lake: Lake, columns: dict[str, str], renames: dict[tuple[str, ...], str], what: str
+) -> None:
+    wanted = Desired(ident=ORDERS, owner="test", columns=table(ORDERS, **columns).columns, column_renames=renames)
+    wanted = Desired(**{**_parts(wanted), "unmanaged_columns": UnmanagedColumns.DROP})  # type: ignore[arg-type]
+    made = lake.plan(wanted)
+    (found,) = [f for f in made.findings if f.code == "LK301"]
+    assert found.message.startswith("Materialized view sales.daily reads amount: ")
+    assert what in found.message
+    assert made.is_blocked
+    accepted = Suppression(code="LK301", reason="the view goes next week")
+    made = lake.plan(Desired(**{**_parts(wanted), "suppressions": (accepted,)}))  # type: ignore[arg-type]
+    assert not made.is_blocked
+    # the same run changes the view
+    made = lake.propose(wanted, view("SELECT day, count(*) AS n FROM sales.orders GROUP BY day"))[ORDERS].plan  # type: ignore[assignment]
+    assert "LK301" not in codes(made)
+
+
+def test_a_column_that_no_view_reads_may_go(lake: Lake) -> None:
+    assert "LK301" not in codes(lake.plan(table(ORDERS, day="date", amount="decimal(10,2)")))
+
+
+def test_a_wider_type_is_told_and_not_refused(lake: Lake) -> None:
+    made = lake.plan(table(ORDERS, day="date", amount="decimal(12,2)", note="string"))
+    assert [f.message for f in made.findings if f.code == "LK303"] == [
+        "Materialized view sales.daily reads amount, which becomes decimal(12,2)."
+    ]
+    assert not made.is_blocked
+
+
+def _parts(desired: Desired) -> dict[str, object]:
+    return {name: getattr(desired, name) for name in desired.__struct_fields__}

@@ -1,0 +1,91 @@
+"""Budgets over time: what a day may rewrite, how far a cost may grow, what a first backfill may cost by itself."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from reconciler.model.documents import load_documents
+from reconciler.model.manifest import LakePolicy
+from reconciler.plan.data import data_operations
+from reconciler.plan.operations import Cost, Plan
+from reconciler.plan.policy import (
+    OPERATOR_DEFAULT,
+    Outcome,
+    Policy,
+    grew_too_much,
+    is_first_backfill,
+    judge,
+    policy_from_manifest,
+)
+from tests.plan.test_data import BASE, TOTAL, after, observed, planned, wanted
+
+MANIFEST = """\
+apiVersion: laketable.dev/v1alpha1
+kind: LakePolicy
+metadata: {name: gold}
+spec:
+  budgets: {maxRewriteBytesPerDay: 1Ki, maxCostDriftPercent: 20}
+"""
+
+
+def gold() -> Policy:
+    (document,) = load_documents(MANIFEST.encode(), "policy.yaml")
+    assert isinstance(document.manifest, LakePolicy)
+    return policy_from_manifest(document.manifest)
+
+
+def costing(made: Plan, size: int) -> Plan:
+    cost = Cost(files_read=1, bytes_read=size, files_rewritten=1, bytes_rewritten=size)
+    operations = tuple(msgspec.structs.replace(o, cost=cost) if o.work else o for o in made.operations)
+    return msgspec.structs.replace(made, operations=operations)
+
+
+def outcome(made: Plan, policy: Policy, *, auto: bool = False, spent: int = 0) -> Outcome:
+    return judge(made, (policy,), approvals=frozenset(), auto_approve=auto, now_ms=0, spent_bytes=spent).outcome
+
+
+FIRST = planned(wanted(), observed(*BASE))
+
+
+def changed() -> Plan:
+    (done,) = data_operations(planned(wanted(), observed(*BASE, TOTAL)))
+    return planned(wanted("x * 3"), after(done, *BASE, TOTAL))
+
+
+def test_a_cluster_fills_newly_added_columns_up_to_ten_gibibytes_by_itself() -> None:
+    assert is_first_backfill(FIRST)
+    assert outcome(costing(FIRST, 10 << 30), OPERATOR_DEFAULT) is Outcome.ALLOW
+    assert outcome(costing(FIRST, (10 << 30) + 1), OPERATOR_DEFAULT) is Outcome.NEEDS_APPROVAL
+
+
+def test_values_that_are_there_are_not_replaced_by_themselves() -> None:
+    assert not is_first_backfill(changed())
+    assert outcome(costing(changed(), 1), OPERATOR_DEFAULT) is Outcome.NEEDS_APPROVAL
+    there = planned(wanted(), observed(*BASE, TOTAL))
+    assert not is_first_backfill(there), "the column was there before: it may hold somebody's values"
+
+
+def test_a_policy_of_ones_own_has_no_such_exception() -> None:
+    own = msgspec.structs.replace(OPERATOR_DEFAULT, name="own", auto_backfill_bytes=0)
+    assert outcome(costing(FIRST, 1), own) is Outcome.NEEDS_APPROVAL
+
+
+@pytest.mark.parametrize(
+    ("size", "spent", "expected"),
+    [
+        (1024, 0, Outcome.ALLOW),
+        (1025, 0, Outcome.NEEDS_APPROVAL),
+        (1, 1023, Outcome.ALLOW),
+        (1, 1024, Outcome.NEEDS_APPROVAL),
+    ],
+)
+def test_what_a_day_may_rewrite(size: int, spent: int, expected: Outcome) -> None:
+    assert outcome(costing(FIRST, size), gold(), auto=True, spent=spent) is expected
+
+
+@pytest.mark.parametrize(("now", "told"), [(100, False), (120, False), (121, True)])
+def test_how_far_a_cost_may_grow(now: int, told: bool) -> None:
+    why = grew_too_much(costing(FIRST, now), costing(FIRST, 100), (gold(), OPERATOR_DEFAULT))
+    assert bool(why) is told
+    assert grew_too_much(costing(FIRST, 10_000), costing(FIRST, 1), (OPERATOR_DEFAULT,)) == ""

@@ -17,8 +17,11 @@ from reconciler.pipeline.table_jobs import table_operation
 from reconciler.plan.approvals import may_run, plan_of
 from reconciler.plan.data import branch_of, data_operations, done_key, fill_operation
 from reconciler.plan.events import Event, Published, Validated
+from reconciler.plan.index_work import CountDistinct
 from reconciler.plan.operations import Backfill, Operation, OperationKind, Plan, Refresh, Rewrite
+from reconciler.plan.rewrites import summary_when_done
 from reconciler.plan.row_work import Swap, Validate
+from reconciler.plan.table_work import Restore
 from reconciler.plan.type_changes import expand
 from reconciler.plan.validation import scans
 from reconciler.ports import Engine, StagingRef
@@ -186,6 +189,12 @@ def summary_of(operation: Operation) -> str:
             return f"filled {names} in rows written meanwhile" if is_fill else f"published {names}"
         case Refresh(delta=delta):
             return f"refreshed from the changes of {delta}" if delta else "refreshed in full"
+        case Rewrite() as rewrite:
+            return summary_when_done(rewrite)
+        case CountDistinct(columns=names):
+            return f"counted distinct values of {', '.join(names)}"
+        case Restore(target=target):
+            return f"restored the rows of snapshot {target}"
         case _:
             return operation.summary
 

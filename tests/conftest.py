@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from tests.cli.lab import Lab
+from tests.connect_server import connect_server
 from tests.goldens import Golden
 from tests.jvm import quick_jvm
 from tests.rest_server import rest_server
@@ -27,7 +28,7 @@ settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 _CONFIGURED = ("PYICEBERG_", "LAKETABLE_", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE")
-JVM_FIXTURES = {"rest_catalog", "spark"}
+JVM_FIXTURES = {"connect_url", "rest_catalog", "spark"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -109,3 +110,10 @@ def spark(lakes: dict[str, dict[str, str]], tmp_path_factory: pytest.TempPathFac
     session = spark_session(lakes.items(), settings, short=True)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def connect_url(lakes: dict[str, dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start a Spark Connect server once per run, with both catalogs; its address."""
+    with connect_server(tmp_path_factory.mktemp("connect"), lakes) as url:
+        yield url

@@ -18,6 +18,7 @@ from reconciler.pipeline import Approval, Execution, Proposal, execute, failure,
 from reconciler.plan.events import Event, Skipped
 from reconciler.plan.maintenance import declared_operation, maintenance_operations
 from reconciler.plan.operations import Operation
+from reconciler.plan.runtimes import within_runtime
 from reconciler.plan.table_work import Maintain, MaintenanceStep
 
 
@@ -104,5 +105,5 @@ def _maintaining(proposal: Proposal, wanted: frozenset[MaintenanceStep], *, now:
         due = maintenance_operations(request.desired, current, now_ms=moment, files=files)
     chosen = tuple(o for o in due if isinstance(o.work, Maintain) and o.work.step in wanted)
     others = tuple(o for o in made.upkeep if o.work is None)
-    plan = msgspec.structs.replace(made, upkeep=(*others, *chosen))
+    plan = within_runtime(msgspec.structs.replace(made, upkeep=(*others, *chosen)), request.runtime)
     return judged(replace(proposal, plan=plan), Approval(auto=True), now_ms=moment)

@@ -44,8 +44,16 @@ def _known(settings: Sequence[CatalogSettings]) -> list[tuple[str, Mapping[str, 
     return [(s.name, {k: v for k, v in s.properties.items() if isinstance(v, str)}) for s in settings]
 
 
-def data_engine(name: str, settings: Sequence[CatalogSettings], runtime: Runtime | None) -> Engine:
-    """Start Spark for a catalog's data jobs, as large as its runtime says."""
+def data_engine(
+    name: str, settings: Sequence[CatalogSettings], runtime: Runtime | None, catalog: IcebergCatalog
+) -> Engine:
+    """Return what runs a catalog's data jobs: a Spark Connect server, or a Spark as large as its runtime says."""
+    if runtime is not None and runtime.type == "connect" and runtime.url is not None:
+        from reconciler.engines.connect import connect_session
+        from reconciler.engines.connect_job import ConnectEngine
+
+        url = runtime.url
+        return ConnectEngine(lambda: connect_session(url), name, catalog)
     from reconciler.engines.data_job import SparkEngine
     from reconciler.engines.session import spark_session
 

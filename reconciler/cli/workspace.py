@@ -160,7 +160,8 @@ class Workspace:
         if name not in self._engines:
             from reconciler.cli.spark import data_engine
 
-            self._engines[name] = data_engine(name, list(self._settings.values()), self.runtime(name))
+            known, runtime = list(self._settings.values()), self.runtime(name)
+            self._engines[name] = data_engine(name, known, runtime, self._catalogs[name])
         return self._engines[name]
 
     def executor(self, name: str, request: Request) -> MetadataExecutor:

@@ -298,9 +298,14 @@ def _fit_text(proof: BoundsProof | None) -> str:
 
 def _expand(change: AlterColumnType) -> str:
     name = change.path[-1]
+    if len(change.path) == 1 and isinstance(change.before, str) and isinstance(change.after, str):
+        return (
+            f"Add `typeChange: {{strategy: ExpandContract}}` to {name}: its values are converted into a column that "
+            "takes its name, and the former one leaves later."
+        )
     return (
-        f"Keep {name} as {change.before} and expand and contract: add a column of type {change.after} under another "
-        f"name, fill it, move the readers, then drop {name}."
+        f"Keep {name} as {change.before} and expand and contract: add a column of the new type under another name, "
+        f"fill it, move the readers, then drop {name}."
     )
 
 

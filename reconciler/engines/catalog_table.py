@@ -79,6 +79,16 @@ class CatalogTable:
         self.swap(build, uuid=uuid, schema_id=schema_id)
         return made[-1]
 
+    def replace(
+        self, base: int, removed: Sequence[str], added_by: Sequence[int], operation: str
+    ) -> tuple[int, JsonObject] | None:
+        """Write main's next snapshot, in which other snapshots' files stand for some; commit nothing."""
+        return self.catalog.replace_files(self.ident, base, removed, added_by, {OPERATION_STAMP: operation})
+
+    def set_main(self, facts: TableFacts, snapshot_id: int) -> JsonObject:
+        """Point main to a snapshot."""
+        return set_branch(MAIN, snapshot_id, facts.refs.get(MAIN))
+
     def swap(self, build: Build, *, uuid: str, schema_id: int | None = None, refs: Sequence[str] = ()) -> bool:
         """Commit what `build` makes of the facts; nothing means that there is nothing (left) to do.
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from reconciler.model.defaults import canonical_default
-from reconciler.model.faults import print_document_path
 from reconciler.model.indexes import index_properties, index_sort_order
 from reconciler.model.maintenance import (
     DAILY,
@@ -49,7 +48,6 @@ from reconciler.model.types import Field, FieldPath, StructType, fields_of, with
 
 if TYPE_CHECKING:
     from reconciler.model.manifest import table as manifests
-    from reconciler.model.manifest.common import Model
     from reconciler.model.manifest.table import (
         Branch,
         Column,
@@ -120,7 +118,6 @@ def to_desired(manifest: LakeTable, project: str = DEFAULT_PROJECT) -> Desired:
         indexes=indexes,
         maintenance=_maintenance(spec.maintenance),
         view=_view(spec.materialized_view) if spec.materialized_view is not None else None,
-        data_features=_data_features(spec),
         suppressions=tuple(
             Suppression(code=s.code, reason=s.reason, path=parse_path(s.path) if s.path else None)
             for s in spec.suppress or ()
@@ -296,21 +293,6 @@ def _compaction(declared: manifests.Compact) -> CompactFiles:
 
 def _orphans(declared: manifests.RemoveOrphanFiles) -> RemoveOrphans:
     return RemoveOrphans(older_than_ms=parse_duration(declared.older_than), schedule=declared.schedule or WEEKLY)
-
-
-def _data_features(spec: LakeTableSpec) -> dict[str, str]:
-    """Name each declared part that needs a data job: its place → what it is and everything it says, as JSON."""
-    features: dict[str, str] = {}
-    return features
-
-
-def _place(*path: str | int) -> str:
-    return print_document_path(("spec", *path))
-
-
-def _feature(what: str, part: Model) -> str:
-    said = part.model_dump(exclude_defaults=True)
-    return f"{what}: {msgspec.json.encode(said, order='sorted').decode()}"
 
 
 def canonical_desired(desired: Desired) -> bytes:

@@ -295,7 +295,6 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     A field's doc of None is not stated, "" removes it. `defaults_stated` holds the paths whose write default the
     manifest speaks of; an initial default only matters when the column is added.
     A `view` takes from its query the columns that its manifest does not state.
-    `data_features` names declared parts that need a data job (computed columns, indexes, constraints, …), by path.
     """
 
     ident: TableIdent
@@ -320,6 +319,5 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     indexes: tuple[DesiredIndex, ...] = ()
     maintenance: Maintenance | None = None
     view: View | None = None
-    data_features: Mapping[str, str] = {}
     suppressions: tuple[Suppression, ...] = ()
     approval: str | None = None

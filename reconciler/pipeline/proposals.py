@@ -22,16 +22,16 @@ from reconciler.model.types import StructType
 from reconciler.pipeline.views import Key, Seen, ViewFinder, ViewReader
 from reconciler.plan.approvals import released
 from reconciler.plan.constraints import needs_scan
-from reconciler.plan.data import data_operations, needs_files
-from reconciler.plan.findings import finding
+from reconciler.plan.data import needs_files
+from reconciler.plan.distinct_counts import needs_counts
 from reconciler.plan.impacts import concerns_views
 from reconciler.plan.lineage import Lineage
 from reconciler.plan.operations import OperationClass, Plan
 from reconciler.plan.planner import plan, plan_offline
 from reconciler.plan.policy import Decision, Outcome, Policy, approves, judge
 from reconciler.plan.proofs import needs_data_files
-from reconciler.plan.distinct_counts import needs_counts
 from reconciler.plan.rewrites import needs_layouts
+from reconciler.plan.runtimes import within_runtime
 from reconciler.plan.table_upkeep import with_table_upkeep
 from reconciler.plan.type_changes import expand
 from reconciler.plan.validation import NOTHING_SCANNED, Proven
@@ -222,11 +222,7 @@ def make_plan(
     )
     if current is not None:
         made = with_table_upkeep(released(made, current), desired, current, now_ms=now_ms)
-    if request.runtime == "local" or not data_operations(made):
-        return made
-    message = f"This plan needs a data job, and the runtime {request.runtime} of catalog {request.catalog_name}"
-    refusal = finding("LK208", f"{message} does not run yet.", hint="Set its runtime to local.")
-    return msgspec.structs.replace(made, findings=(*made.findings, refusal))
+    return within_runtime(made, request.runtime)
 
 
 def judged(proposal: Proposal, approval: Approval, *, now_ms: int) -> Proposal:

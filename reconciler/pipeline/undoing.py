@@ -15,14 +15,14 @@ from reconciler.model.table import DataFile, Observed, TableSpec
 from reconciler.model.types import paths_by_id
 from reconciler.pipeline.proposals import Approval, Proposal, Request, judged
 from reconciler.plan.approvals import released, undo_tag
-from reconciler.plan.data import COMPUTED_PREFIX
-from reconciler.plan.findings import finding
+from reconciler.plan.data import COMPUTED_PREFIX, DONE_PREFIX
 from reconciler.plan.hashing import past_hash, plan_hash
-from reconciler.plan.operations import Finding, OperationKind, Plan
+from reconciler.plan.operations import OperationKind, Plan
 from reconciler.plan.planner import plan_drop, plan_undo
 from reconciler.plan.policy import approves
 from reconciler.plan.proofs import needs_data_files
 from reconciler.plan.restore import records_since, restore_operation, snapshot_named, with_parts
+from reconciler.plan.runtimes import within_runtime
 from reconciler.render.report import short_hash
 
 
@@ -65,7 +65,9 @@ def propose_undo(
 
 
 def _chosen(history: Sequence[HistoryRecord], wanted: str | None, current: Observed) -> str:
-    plans = [record.plan for record in history if record.plan]
+    """Pick the plan to undo; one that brings rows back and did not finish is gone on with, not undone."""
+    unfinished = _unfinished(current)
+    plans = [record.plan for record in history if record.plan and record.plan != unfinished]
     if not plans:
         raise RefNotFound(f"LakeTable has not changed {current.spec.ident}; there is nothing to undo.")
     if wanted is None:
@@ -77,6 +79,12 @@ def _chosen(history: Sequence[HistoryRecord], wanted: str | None, current: Obser
             hint="'laketable history' lists those it remembers.",
         )
     return found
+
+
+def _unfinished(current: Observed) -> str:
+    before = bookkeeping.approved(current.bookkeeping)
+    done = current.bookkeeping.get(f"{DONE_PREFIX}{OperationKind.RESTORE.value}")
+    return before.plan if before is not None and before.needs and done not in before.operations else ""
 
 
 # ---------------------------------------------------------------- metadata
@@ -162,20 +170,15 @@ def _with_rows(made: Plan, request: Request, current: Observed, target: int, spe
     operation, refusals = found
     operations = (*made.operations, *with_parts(operation))
     wanted = past_hash(spec, current.version.snapshot_id)
-    return msgspec.structs.replace(
+    made = msgspec.structs.replace(
         made,
         operations=operations,
-        findings=(*made.findings, *refusals, *_runtime_refusal(request)),
+        findings=(*made.findings, *refusals),
+        guards_snapshot=True,
         desired_hash=wanted,
         hash=plan_hash(wanted, current.version, {}, operations),
     )
-
-
-def _runtime_refusal(request: Request) -> tuple[Finding, ...]:
-    if request.runtime == "local":
-        return ()
-    message = f"Restoring rows needs a data job, and the runtime {request.runtime} of catalog {request.catalog_name}"
-    return (finding("LK208", f"{message} does not run yet.", hint="Set its runtime to local."),)
+    return within_runtime(made, request.runtime)
 
 
 def _files(request: Request, current: Observed, snapshot_id: int | None) -> tuple[DataFile, ...]:

@@ -210,8 +210,9 @@ _DATA = (
         why="Data files keep the wider values, and a schema with the narrower type makes them unreadable. The bounds "
         "in the manifests say whether today's values would fit, so that the way round can be judged.",
         before="# live: quantity long\ncolumns:\n  - {name: quantity, type: int}\n",
-        after="columns:\n  - {name: quantity, type: long}\n  - {name: quantity_int, type: int}\n",
-        fix="Expand and contract: add a column of the narrower type, fill it, move the readers, then drop the old one.",
+        after="columns:\n  - {name: quantity, type: int, typeChange: {strategy: ExpandContract}}\n",
+        fix="Say `typeChange: {strategy: ExpandContract}`: a converted column is filled and takes the name. For a "
+        "nested field, add one of the narrower type beside it, fill it, move the readers, then drop the old one.",
     ),
     _kind(
         "LK202",
@@ -221,7 +222,8 @@ _DATA = (
         "date to timestamp and unknown to anything. Anything else would reinterpret bytes that are already written.",
         before="# live: amount string\ncolumns:\n  - {name: amount, type: 'decimal(18,2)'}\n",
         after="columns:\n  - {name: amount, type: string}\n  - {name: amount_decimal, type: 'decimal(18,2)'}\n",
-        fix="Expand and contract: add a column of the new type, fill it, move the readers, then drop the old one.",
+        fix="Say `typeChange: {strategy: ExpandContract}`: a converted column is filled and takes the name. For a "
+        "nested field, add one of the new type under another name, fill it, move the readers, then drop the old one.",
     ),
     _kind(
         "LK203",
@@ -278,13 +280,13 @@ _DATA = (
     ),
     _kind(
         "LK208",
-        "This part needs a data job",
+        "The catalog's runtime does not run data jobs here",
         ERROR,
-        why="The manifest declares something that reads or writes rows. This version does not run such a job yet, "
-        "and half of a declared table would be neither what the file says nor what it was.",
-        before="constraints: [{name: positive, check: 'amount >= 0'}]\n",
-        after="constraints: []\n",
-        fix="Leave that part out until such data jobs are there.",
+        why="The plan reads or writes rows, and the LakeCatalog names a runtime that this command cannot start. Half "
+        "of a declared table would be neither what the file says nor what it was, so nothing is done.",
+        before="# the LakeCatalog says runtime: {type: job}\nconstraints: [{name: positive, check: amount >= 0}]\n",
+        after="# the LakeCatalog says runtime: {type: local}\nconstraints: [{name: positive, check: amount >= 0}]\n",
+        fix="Set the runtime to one that runs from here, or let the operator apply the plan.",
     ),
     _kind(
         "LK209",

@@ -17,21 +17,22 @@ from reconciler.errors import OwnershipConflict
 from reconciler.model import bookkeeping
 from reconciler.model.table import DataFile, Desired, Observed, Statistics, TableSpec, TableVersion
 from reconciler.model.types import paths_by_id
+from reconciler.plan.built import rewrites_layout
 from reconciler.plan.constraints import plan_constraints
 from reconciler.plan.data import plan_computed
 from reconciler.plan.dialect import Context, Dialect
+from reconciler.plan.distinct_counts import plan_counts
 from reconciler.plan.findings import suppress
 from reconciler.plan.hashing import compared_properties, desired_hash, operation_id, past_hash, plan_hash
-from reconciler.plan.operations import Finding, Note, Operation, OperationClass, OperationKind, Plan, Severity
 from reconciler.plan.impacts import impact_findings
 from reconciler.plan.lineage import Lineage
-from reconciler.plan.built import rewrites_layout
-from reconciler.plan.distinct_counts import plan_counts
+from reconciler.plan.operations import Finding, Note, Operation, OperationClass, OperationKind, Plan, Severity
 from reconciler.plan.rewrites import plan_rewrites
 from reconciler.plan.summaries import commit_summary
 from reconciler.plan.swaps import Swaps, plan_swaps
+from reconciler.plan.tracking import moved_by_others
 from reconciler.plan.type_changes import TypeChanges, expand
-from reconciler.plan.unsettled import data_feature_findings, problem_finding
+from reconciler.plan.unsettled import problem_finding
 from reconciler.plan.upkeep import upkeep_operations
 from reconciler.plan.validation import NOTHING_SCANNED, Proven, plan_scan
 from reconciler.plan.views import ViewInputs, plan_view
@@ -64,8 +65,8 @@ def plan(
     adoption = _adoption(desired, current, changes, take_ownership=take_ownership)
     changes = (*adoption, *changes)
     found = [problem_finding(desired, problem) for problem in binding.problems]
-    if desired.data_features:
-        found += data_feature_findings(desired)
+    if current is not None and desired.refs:
+        found += moved_by_others(desired, current)
     base = current.version if current else None
     files = proven.told(files) if files is not None and proven.files else files
     context = Context(current, binding.spec, files, rewrites=rewrites_layout(desired))
@@ -75,7 +76,7 @@ def plan(
     guards = verdict.guards_snapshot or scan.guards_snapshot
     verdict = msgspec.structs.replace(verdict, notes=scan.notes, findings=scan.findings, guards_snapshot=guards)
     operations = (*scan.operations, *_operations(verdict, base, guards_snapshot=guards)) if changes else ()
-    found += (*verdict.findings, *constraints.findings, *swaps.findings)
+    found += (*swaps.instead_of(verdict.findings), *constraints.findings, *swaps.findings)
     refresh = plan_view(desired, current, view)
     data = plan_computed(desired, current, binding.spec, changes, files)
     data = plan_rewrites(desired, current, binding.spec, changes, files, data)

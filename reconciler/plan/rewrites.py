@@ -241,7 +241,7 @@ def _passes(view: _View, rewrite: Rewrite) -> list[tuple[str, int]]:
     for aspect in rewrite.aspects:
         files = view.lacking(aspect)
         if aspect.kind is not AspectKind.LAYOUT:
-            passes.append((aspect.name.replace(".", " ", 1), _size(files)))
+            passes.append((_shown(aspect), _size(files)))
             continue
         parts = [f for f in files if view.repartitions or f.spec_id != view.current.version.spec_id]
         order = view.current.version.sort_order_id
@@ -325,6 +325,17 @@ def _with_parts(rewrite: Operation) -> tuple[Operation, ...]:
         resumes=rewrite.resumes,
     )
     return rewrite, audit, publish
+
+
+def _shown(aspect: Aspect) -> str:
+    return aspect.name.replace(".", " ", 1)
+
+
+def summary_when_done(rewrite: Rewrite) -> str:
+    """Say what a rewrite gave existing files."""
+    parts = [_shown(aspect) for aspect in rewrite.aspects]
+    parts += [f"values of {column.name}" for column in (rewrite.backfill.columns if rewrite.backfill else ())]
+    return f"rewrote existing files: {', '.join(parts)}"
 
 
 # ---------------------------------------------------------------- findings

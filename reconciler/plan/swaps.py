@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -31,6 +31,11 @@ class Swaps(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     upkeep: tuple[Operation, ...] = ()
     changing: frozenset[str] = frozenset()
+
+    def instead_of(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """Leave out that the format cannot change a type where a declared way round is what is refused."""
+        refused = {found.path for found in self.findings if found.code == "LK222"}
+        return (found for found in findings if found.path not in refused or found.code not in ("LK201", "LK202"))
 
 
 def plan_swaps(

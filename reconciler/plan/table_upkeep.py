@@ -11,28 +11,23 @@ from reconciler.model.bookkeeping import approved
 from reconciler.model.maintenance import STALE_BRANCH_MS
 from reconciler.model.table import Desired, Observed
 from reconciler.plan.data import branch_of, is_our_branch, upkeep_commit
-from reconciler.plan.findings import suppress
 from reconciler.plan.maintenance import maintenance_operations
 from reconciler.plan.operations import Operation, Plan
-from reconciler.plan.tracking import moved_by_others, tracked_moves
+from reconciler.plan.tracking import tracked_moves
 
 
 def with_table_upkeep(made: Plan, desired: Desired, current: Observed, *, now_ms: int) -> Plan:
-    """Return the plan with its findings about tags and, when the table is in sync, with what is due."""
-    found = suppress(moved_by_others(desired, current), desired.suppressions)
-    upkeep = made.upkeep
-    if not made.operations:
-        maintenance = maintenance_operations(desired, current, now_ms=now_ms)
-        kept = (*made.upkeep, *maintenance)
-        upkeep = (
-            *made.upkeep,
-            *tracked_moves(desired, current, now_ms=now_ms),
-            *_stale_branches(desired, current, kept, now_ms=now_ms),
-            *maintenance,
-        )
-    if not found and upkeep == made.upkeep:
+    """Return the plan of a table that is in sync with what is due."""
+    if made.operations:
         return made
-    return msgspec.structs.replace(made, findings=(*made.findings, *found), upkeep=upkeep)
+    maintenance = maintenance_operations(desired, current, now_ms=now_ms)
+    kept = (*made.upkeep, *maintenance)
+    due = (
+        *tracked_moves(desired, current, now_ms=now_ms),
+        *_stale_branches(desired, current, kept, now_ms=now_ms),
+        *maintenance,
+    )
+    return msgspec.structs.replace(made, upkeep=(*made.upkeep, *due)) if due else made
 
 
 def _stale_branches(

@@ -21,7 +21,7 @@ from reconciler.plan.row_work import RowCheck
 from reconciler.sql.refusals import RefusedSql
 
 PREFIX = f"{BOOKKEEPING_PREFIX}typechange."
-NEW, OLD = "__lt_new", "__lt_old"
+NEW, OLD = "__lt_new", "__lt_old"  # model.manifest.column_checks keeps the first for us
 LENIENT = "Null"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from reconciler.diff.problems import Problem, ProblemKind
@@ -77,14 +76,6 @@ def problem_finding(desired: Desired, problem: Problem) -> Finding:
         "when": _when(problem.after),
     }
     return finding(code, message.format_map(words), path=problem.path, hint=hint.format_map(words))
-
-
-def data_feature_findings(desired: Desired) -> Iterator[Finding]:
-    """Refuse declared parts that need a data job: half of a manifest would be neither the old table nor the new."""
-    for place, feature in desired.data_features.items():
-        what = feature.partition(": ")[0]
-        message = f"{what} ({place}) needs a data job, which this version does not run yet."
-        yield finding("LK208", message[0].upper() + message[1:])
 
 
 def _when(milliseconds: str) -> str:

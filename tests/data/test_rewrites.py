@@ -306,3 +306,37 @@ def test_files_along_a_curve_are_narrow_in_every_column(shop: Shop) -> None:
         widths = [row[column]["upper_bound"] - row[column]["lower_bound"] for row in found]
         assert sum(widths) / len(widths) < 48, column  # one after the other, the second would span all 64
     assert len(table.rows("id")) == 4096
+
+
+def test_distinct_values_are_counted_once_per_snapshot(shop: Shop) -> None:
+    table = shop.fresh(extra="PARTITIONED BY (bucket(2, id))")
+    desired = wants(table, indexes=(DesiredIndex(name="values", type="ndv", columns=(("x",), ("note",))),))
+    desired = msgspec.structs.replace(desired, partitioning=BUCKETS)
+    (operation,) = table.plan(desired).operations
+    table.run(operation)
+    assert lag(table, desired) == []
+    head = table.ancestry()[0]
+    (file,) = (f for f in table._json()["statistics"] if f["snapshot-id"] == head)
+    counts = {blob["fields"][0]: int(blob["properties"]["ndv"]) for blob in file["blob-metadata"]}
+    assert counts == {2: 5, 3: 12}
+    assert [f["snapshot-id"] for f in table._json()["partition-statistics"]] == [head]
+    versions = table.versions()
+    table.run(operation)  # a second runner, or the next one after a lost answer
+    assert table.versions() == versions
+    table.append(range(12, 14))
+    (behind,) = lag(table, desired)
+    table.run(behind)
+    assert lag(table, desired) == []
+
+
+def test_cut_off_between_its_two_files_a_count_goes_on(shop: Shop) -> None:
+    table = shop.fresh(extra="PARTITIONED BY (bucket(2, id))")
+    desired = wants(table, indexes=(DesiredIndex(name="values", type="ndv", columns=(("x",),)),))
+    actions = table.spark._jvm.org.apache.iceberg.spark.actions.SparkActions.get(table.spark._jsparkSession)
+    actions.computeTableStats(StagingTable(table.spark, table.catalog_name, table.ident).load()).execute()
+    desired = msgspec.structs.replace(desired, partitioning=BUCKETS)
+    (operation,) = table.plan(desired).operations
+    versions = table.versions()
+    table.run(operation)
+    assert table.versions() == versions + 1
+    assert table.plan(desired).is_empty

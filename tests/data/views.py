@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.engines.data_job import SparkEngine
-from reconciler.engines.staged import MakeTable
+from reconciler.engines.staged import MakeTable, staging_ref
 from reconciler.engines.staging import StagingTable
 from reconciler.jobs import run_job
 from reconciler.model.table import Desired, Observed, TableIdent, View
 from reconciler.model.types import StructType
-from reconciler.pipeline import Approval, Execution, Proposal, Request, propose_all
+from reconciler.pipeline import Approval, Execution, Proposal, Request, execute, propose_all
+from reconciler.pipeline.views import in_order
 from reconciler.plan.data import data_operations
 from reconciler.plan.events import Event, Failed, Published, Refused
-from reconciler.plan.operations import Operation, OperationKind, Plan, Refresh
+from reconciler.plan.operations import Operation, Plan, Refresh
 from reconciler.plan.views import refresh_plan
+from reconciler.ports import Staged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,14 +92,27 @@ class ViewLake:
         """Make the engine."""
         return SparkEngine(self.spark, self.lake, table=table)
 
-    def apply(self, view: Desired, engine: SparkEngine | None = None) -> list[Event]:
-        """Commit the metadata and make the rows."""
-        made = self.plan(view)
-        assert not made.is_blocked, made.findings
-        changes = tuple(c for o in made.operations if o.kind is OperationKind.COMMIT for c in o.changes)
-        if changes:
-            self.catalog.apply(view.ident, made.base, changes)
-        return self.run(view, data_operations(made), engine)
+    def apply(self, *wanted: Desired, upkeep: bool = False) -> list[Event]:
+        """Plan together and carry out in order, as the program does; nothing may fail."""
+        told: list[Event] = []
+        for proposal in in_order(self.propose(*wanted)):
+            assert proposal.request is not None
+            desired = next(one for one in wanted if one.ident == proposal.table)
+            (now,) = self.propose(desired)  # its sources are there by now
+            told += execute(now, self.execution(upkeep=upkeep))
+        failed = [event for event in told if isinstance(event, Failed | Refused)]
+        assert not failed, failed
+        return told
+
+    def execution(self, *, upkeep: bool = False) -> Execution:
+        """Say how plans are carried out here."""
+        return Execution(
+            executor=lambda name, request: request.catalog,
+            actor="tester",
+            now_ms=NOW_MS,
+            data=lambda request: _InProcess(self, request.desired),
+            include_upkeep=upkeep,
+        )
 
     def refresh(self, view: Desired, engine: SparkEngine | None = None) -> Refresh | None:
         """Refresh a view; returns the work, None when its sources have not moved."""
@@ -108,12 +126,23 @@ class ViewLake:
         assert isinstance(work, Refresh)
         return work
 
+    def stage(self, view: Desired, operation: Operation) -> Staged:
+        """Stage an operation as it was planned, and no other."""
+        ref = staging_ref(view.ident, self.catalog.get_table_spec(view.ident).version.uuid, operation)
+        return self.engine().execute(operation, ref, lambda event: None)
+
+    def run_anyway(self, view: Desired, operations: Sequence[Operation]) -> list[Event]:
+        """Run a job that may fail."""
+        (proposal,) = self.propose(view)
+        told: list[Event] = []
+        run_job(proposal, operations, self.engine, told.append, self.execution())
+        return told
+
     def run(self, view: Desired, operations: Sequence[Operation], engine: SparkEngine | None = None) -> list[Event]:
         """Run a job for some operations; it must not fail."""
         (proposal,) = self.propose(view)
         told: list[Event] = []
-        execution = Execution(executor=lambda name, request: request.catalog, actor="tester", now_ms=NOW_MS)
-        run_job(proposal, operations, lambda: engine or self.engine(), told.append, execution)
+        run_job(proposal, operations, lambda: engine or self.engine(), told.append, self.execution())
         failed = [event for event in told if isinstance(event, Failed | Refused)]
         assert not failed, failed
         assert any(isinstance(event, Published) for event in told) or not operations
@@ -132,3 +161,18 @@ class ViewLake:
     def versions(self, name: str) -> int:
         """Count a table's snapshots."""
         return len(self.observe(name).snapshot_ids)
+
+
+@dataclass
+class _InProcess:
+    """`DataRuntime` without a process of its own: it plans again and runs the job, as `laketable execute` does."""
+
+    lake: ViewLake
+    desired: Desired
+
+    def run(self, plan: Plan) -> Iterator[Event]:
+        """Run the plan's data operations."""
+        desired = self.desired
+        if desired.view is not None:
+            desired = msgspec.structs.replace(desired, columns=StructType(()))  # read the query again
+        yield from self.lake.run(desired, data_operations(plan))

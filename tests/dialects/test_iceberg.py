@@ -92,7 +92,7 @@ def test_version_three_promotes_dates() -> None:
 def test_a_refused_narrowing_says_what_the_bounds_know() -> None:
     fits = altered("long", "int", (file(1, lower=long_bound(3), upper=long_bound(70_000)),))
     assert "Today's values would fit (values 3 to 70,000, bounds of 1 of 1 file)." in message(fits, "LK201")
-    assert "expand and contract" in message(fits, "LK201")
+    assert "typeChange: {strategy: ExpandContract}" in message(fits, "LK201")
     large = altered("long", "int", (file(1, lower=long_bound(3), upper=long_bound(2**40)),))
     assert "would not fit (values 3 to 1,099,511,627,776" in message(large, "LK201")
     silent = altered("long", "int", (file(1),))

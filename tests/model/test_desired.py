@@ -88,16 +88,13 @@ def test_columns_with_their_nested_fields() -> None:
     assert [field.name for field in desired().columns.fields][:2] == ["order_id", "customer_ref"]
 
 
-def test_what_needs_a_data_job_is_named_by_its_place() -> None:
-    features = desired().data_features
-    assert set(features) == {
-        "spec.columns[7].typeChange",
-        "spec.indexes[0]",
-        "spec.constraints[0]",
-    }
-    assert features["spec.indexes[0]"] == (
-        'index by_customer: {"columns":["customer_ref"],"name":"by_customer","type":"bloom"}'
-    )
+def test_type_changes_and_constraints_arrive() -> None:
+    found = desired()
+    (name,) = found.type_changes
+    assert found.type_changes[name].on_cast_failure in ("Fail", "Null", "Quarantine")
+    assert found.constraints is not None
+    assert desired(MINIMAL).constraints is None
+    assert desired(f"{MINIMAL}  constraints: []\n").constraints == ()
 
 
 MINIMAL = """\

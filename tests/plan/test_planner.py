@@ -17,7 +17,7 @@ from reconciler.model.table import DesiredRef, RefKind, Suppression, TableFormat
 from reconciler.plan.operations import OperationClass, OperationKind, Plan
 from reconciler.plan.planner import plan_drop, plan_offline, plan_undo
 from tests.diff.tables import NOW_MS, ORDERS, OWNER, desired, field, managed, observed, spec, struct, wanted
-from tests.plan.planning import blocking, codes, file, live, message, planned
+from tests.plan.planning import blocking, codes, file, live, planned
 
 ICEBERG = dialect_for(TableFormat.ICEBERG)
 LIVE = spec(field(1, "id", "int"), field(2, "cust_id"))
@@ -131,18 +131,6 @@ def test_a_proof_binds_the_commit_to_the_snapshot_it_was_made_on() -> None:
 def test_plans_without_a_proof_let_rows_come_in() -> None:
     made = planned(desired(wanted("id", "long"), wanted("cust_id")), live(LIVE))
     assert not made.guards_snapshot
-
-
-def test_parts_that_need_a_data_job_block_the_plan() -> None:
-    manifest = desired(
-        wanted("id", "int"),
-        wanted("cust_id"),
-        data_features={"spec.constraints[0]": "constraint positive: x"},
-    )
-    made = planned(manifest, live(LIVE))
-    assert blocking(made) == ["LK208"]
-    assert "Constraint positive (spec.constraints[0]) needs a data job" in message(made, "LK208")
-    assert not made.is_empty
 
 
 def test_declared_maintenance_blocks_nothing_and_is_not_in_the_hash() -> None:

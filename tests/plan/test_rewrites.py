@@ -375,3 +375,41 @@ def test_indexes_that_come_to_nothing_are_found(index: DesiredIndex, code: str) 
     made = planned(wanted(indexes=(index,)), observed())
     assert code in [f.code for f in made.findings]
     assert made.is_blocked is (code == "LK225")
+
+
+# ---------------------------------------------------------------- distinct values
+
+COUNTED = DesiredIndex(name="values", type="ndv", columns=(("x",),))
+
+
+def counted(**more: object) -> Observed:
+    return msgspec.structs.replace(observed(), **more)
+
+
+def test_columns_never_counted_are_work_of_the_plan() -> None:
+    made = planned(wanted(indexes=(COUNTED,)), observed())
+    (operation,) = data_operations(made)
+    assert operation.kind is OperationKind.COUNT
+    assert operation.summary == "count distinct values of x"
+    assert made.hash == planned(wanted(indexes=(COUNTED,)), observed(log=(HEAD, 8))).hash
+
+
+@pytest.mark.parametrize(
+    ("current", "upkeep"),
+    [
+        pytest.param(counted(counted={HEAD: frozenset({2, 3})}), 0, id="counted"),
+        pytest.param(counted(counted={6: frozenset({2})}), 1, id="of-a-former-snapshot"),
+    ],
+)
+def test_what_the_metadata_says_was_counted_counts(current: Observed, upkeep: int) -> None:
+    made = planned(wanted(indexes=(COUNTED,)), current)
+    assert made.is_empty
+    assert len([o for o in made.upkeep if o.work is not None]) == upkeep
+
+
+def test_a_partitioned_table_counts_partitions_too() -> None:
+    current = msgspec.structs.replace(observed(partitioning=LIVE_BUCKETS), counted={HEAD: frozenset({2})})
+    desired = wanted(partitioning=BUCKETS, indexes=(COUNTED,))
+    assert [o.kind for o in data_operations(planned(desired, current))] == [OperationKind.COUNT]
+    current = msgspec.structs.replace(current, counted_partitions=frozenset({HEAD}))
+    assert planned(desired, current).is_empty

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,10 +10,7 @@ from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.diff.apply import apply
 from reconciler.diff.changes import Change, CreateTable, SetProperty, UnsetProperty, UpgradeFormat
-from reconciler.engines.catalog_conf import spark_catalog_properties
 from reconciler.engines.connect import ConnectExecutor, connect_session
-from reconciler.engines.java import find_java
-from reconciler.engines.session import EXTENSIONS, PACKAGES, cached_jars
 from reconciler.errors import CatalogUnavailable, CommitConflict, InvalidInput, Unsupported
 from reconciler.model.table import Direction, Nulls, Observed, SortField, TableIdent
 from reconciler.model.types import StructType
@@ -67,69 +58,19 @@ ONE_STATEMENT: dict[str, tuple[Change, ...]] = {
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> IcebergCatalog:
-    folder = tmp_path_factory.mktemp("connect")
-    properties = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
-    return IcebergCatalog(CatalogSettings(name="lake", properties=properties, origin="test"))
+def lake(lakes: dict[str, dict[str, str]]) -> IcebergCatalog:
+    return IcebergCatalog(CatalogSettings(name="embedded", properties=lakes["embedded"], origin="test"))
 
 
 @pytest.fixture(scope="module")
-def connected(lake: IcebergCatalog, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectExecutor]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    log = tmp_path_factory.mktemp("log") / "connect.log"
-    with log.open("wb") as sink:
-        server = subprocess.Popen(_command(lake, port), env=_environ(), stdout=sink, stderr=sink, cwd=log.parent)
-    try:
-        session = connect_session(_url(server, port, log))
-        yield ConnectExecutor(session, "lake", observe=lake.get_table_spec)
-        session.stop()
-    finally:
-        server.terminate()
-        server.wait(timeout=20)
-
-
-def _command(lake: IcebergCatalog, port: int) -> list[str]:
-    import pyspark
-
-    properties = {key: str(value) for key, value in lake.settings.properties.items()}
-    conf = spark_catalog_properties("lake", properties) | {
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(port),
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.extensions": EXTENSIONS,
-        "spark.ui.enabled": "false",
-    }
-    jars = cached_jars()
-    if jars is None:
-        conf["spark.jars.packages"] = ",".join(PACKAGES)
-    else:
-        conf["spark.driver.extraClassPath"] = os.pathsep.join(map(str, jars))
-    submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-    settings = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
-    server = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
-    return [submit, "--master", "local[2]", *settings, *server]
-
-
-def _environ() -> dict[str, str]:
-    return {**os.environ, "JAVA_HOME": str(find_java().home), "PYSPARK_PYTHON": sys.executable}
-
-
-def _url(server: subprocess.Popen[bytes], port: int, log: Path) -> str:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        assert server.poll() is None, log.read_text()[-2000:]
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return f"sc://127.0.0.1:{port}"
-        time.sleep(0.1)
-    raise AssertionError(log.read_text()[-2000:])
+def connected(lake: IcebergCatalog, connect_url: str) -> Iterator[ConnectExecutor]:
+    session = connect_session(connect_url)
+    yield ConnectExecutor(session, "embedded", observe=lake.get_table_spec)
+    session.stop()
 
 
 def made(lake: IcebergCatalog, name: str) -> Observed:
-    ident = TableIdent(("db",), name)
+    ident = TableIdent(("connected",), name)
     lake.apply(ident, None, (CreateTable(spec=base_spec(ident, PLAIN)),))
     return lake.get_table_spec(ident)
 

@@ -20,6 +20,9 @@ _COLUMNS = ("spec", "columns")
 MAX_TOLD = 100
 
 
+TWIN_SUFFIX = "__lt_new"  # of the converted column beside the one whose type changes (plan.type_changes)
+
+
 class Found(msgspec.Struct, frozen=True):
     """A column or nested field a path leads to; `type` is None when its column's type could not be read."""
 
@@ -125,6 +128,9 @@ def column_faults(spec: LakeTableSpec, columns: Columns, faults: list[Fault]) ->
                 _check_default(type_, column.default, version, (*_COLUMNS, index, "default"), faults)
         if column.computed is not None:
             _check_computed(column, (*_COLUMNS, index), faults)
+        if column.name.lower().endswith(TWIN_SUFFIX):
+            message = f"names that end in {TWIN_SUFFIX} are kept for columns whose type is being changed"
+            faults.append(Fault((*_COLUMNS, index, "name"), message, "Choose another name."))
     _check_renames(renames, faults)
 
 

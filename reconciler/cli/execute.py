@@ -19,7 +19,7 @@ from reconciler.jobs import run_job
 from reconciler.pipeline import Proposal
 from reconciler.plan.data import data_operations
 from reconciler.plan.document import decode
-from reconciler.plan.events import Event, Failed, Refused
+from reconciler.plan.events import Event, Failed, Published, Refused, Validated
 from reconciler.plan.operations import Plan
 from reconciler.ports import Engine
 from reconciler.render.events import render_event, render_event_json
@@ -89,7 +89,7 @@ class _Told:
             say(render_event_json(event))
         else:
             (note if isinstance(event, Failed | Refused) else say)(render_event(event, color=wants_color()))
-        if self._result is not None and isinstance(event, Failed | Refused):
+        if self._result is not None and isinstance(event, Failed | Refused | Validated | Published):
             with open(self._result, "w", encoding="utf-8") as file:
                 file.write(render_event_json(event) + "\n")
         if isinstance(event, Failed):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from reconciler.model.manifest.table import Reconcile
 from reconciler.operator.gate import Gate, gate
 from reconciler.operator.manifests import Wanted
 from reconciler.operator.objects import TABLES, Json, Key, Meta, meta_of, text_at
 from reconciler.operator.pool import OpenCatalog
 from reconciler.operator.status import Applied, Found, Running
-from reconciler.pipeline import Approval, Proposal, judged
+from reconciler.operator.upkeep import is_stale
+from reconciler.pipeline import Approval, Proposal, Request, judged
 from reconciler.plan.hashing import desired_hash
 from reconciler.plan.operations import Plan
 from reconciler.plan.policy import Decision, Policy, approves
@@ -22,7 +21,7 @@ from reconciler.plan.policy import Decision, Policy, approves
 class Case:
     """The resource as just read, its wish, its catalog, and what is proposed.
 
-    `approved` are hashes approved on plan objects, `released` the operations that began under an earlier approval.
+    `request` is the one as asked, before views got their columns; `approved` are hashes approved on plan objects.
     """
 
     raw: Json
@@ -31,17 +30,24 @@ class Case:
     settings: Reconcile
     catalog: OpenCatalog
     catalog_key: Key
+    request: Request
     proposal: Proposal
     plan: Plan
     decision: Decision
     has_drifted: bool
     plan_name: str = ""
     approved: frozenset[str] = frozenset()
-    released: frozenset[str] = frozenset()
 
     @classmethod
     def of(
-        cls, raw: Json, wanted: Wanted, settings: Reconcile, catalog: OpenCatalog, catalog_key: Key, proposal: Proposal
+        cls,
+        raw: Json,
+        wanted: Wanted,
+        settings: Reconcile,
+        catalog: OpenCatalog,
+        catalog_key: Key,
+        request: Request,
+        proposal: Proposal,
     ) -> Case:
         """Begin with a proposal that has a plan."""
         plan, decision = proposal.plan, proposal.decision
@@ -49,12 +55,18 @@ class Case:
             raise TypeError("a case needs a plan")
         synced = text_at(raw, "status", "syncedSpec")
         has_drifted = bool(plan.changes) and bool(synced) and synced == desired_hash(wanted.desired)
-        return cls(raw, meta_of(raw), wanted, settings, catalog, catalog_key, proposal, plan, decision, has_drifted)
+        meta = meta_of(raw)
+        return cls(raw, meta, wanted, settings, catalog, catalog_key, request, proposal, plan, decision, has_drifted)
 
     @property
     def key(self) -> Key:
         """The LakeTable."""
         return Key(TABLES.kind, self.meta.namespace, self.meta.name)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether all that is left of the plan was released and begun before."""
+        return bool(self.plan.operations) and all(operation.resumes for operation in self.plan.operations)
 
     @property
     def is_approved(self) -> bool:
@@ -67,34 +79,24 @@ class Case:
         now_ms: int,
         *,
         approved: str = "",
-        released: frozenset[str] = frozenset(),
         catalog: OpenCatalog | None = None,
         policies: tuple[Policy, ...] | None = None,
     ) -> Case:
         """Judge again with what has been learnt since."""
         hashes = self.approved | ({approved} if approved else set())
-        released = self.released | released
         catalog = catalog or self.catalog
-        request = self.proposal.request
-        if request is not None:
-            own = request.policies if policies is None else policies
-            request = replace(request, policies=own, catalog=catalog.catalog)
-        # What was released once goes on like an operation whose branch is there: its id names all that it does.
-        operations = tuple(
-            msgspec.structs.replace(o, resumes=True) if o.id in released else o for o in self.plan.operations
-        )
-        plan = msgspec.structs.replace(self.plan, operations=operations)
-        proposal = judged(
-            replace(self.proposal, request=request, plan=plan), Approval(hashes=frozenset(hashes)), now_ms=now_ms
-        )
+        asked = self.request
+        asked = replace(asked, catalog=catalog.catalog, policies=asked.policies if policies is None else policies)
+        request = self.proposal.request or asked
+        request = replace(request, catalog=asked.catalog, policies=asked.policies)
+        proposal = judged(replace(self.proposal, request=request), Approval(hashes=frozenset(hashes)), now_ms=now_ms)
         return replace(
             self,
+            request=asked,
             proposal=proposal,
-            plan=plan,
             decision=proposal.decision or self.decision,
             catalog=catalog,
             approved=frozenset(hashes),
-            released=released,
         )
 
     def gate(self) -> Gate:
@@ -117,4 +119,5 @@ class Case:
             applied=applied,
             synced_spec=desired_hash(self.wanted.desired) if self.plan.is_empty else None,
             is_computed=bool(self.wanted.desired.computed),
+            is_fresh=None if self.wanted.desired.view is None else not is_stale(self.plan),
         )

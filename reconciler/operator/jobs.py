@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from reconciler.errors import EnvironmentProblem
+from reconciler.model.table import TableIdent
 from reconciler.operator import local_jobs
 from reconciler.operator.api import ApiExists, ApiNotFound
 from reconciler.operator.case import Case
@@ -26,8 +27,10 @@ from reconciler.operator.objects import CONFIG_MAPS, JOBS, PODS, TABLES, Json, i
 from reconciler.operator.reasons import EventReason, Reason, reason_of
 from reconciler.operator.status import Applied, Found, Running
 from reconciler.plan.data import data_operations
-from reconciler.plan.events import Failed, Progress, Refused, decode_event
+from reconciler.plan.events import Failed, Progress, Published, Refused, Validated, decode_event
 from reconciler.plan.operations import Plan
+
+Told = Failed | Refused | Validated | Published
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,19 +39,26 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     ref: str
     is_running: bool
     progress: Progress | None = None
-    failure: Failed | Refused | None = None
+    told: Told | None = None
+
+    @property
+    def failure(self) -> Failed | Refused | None:
+        """Why it ended before it was done."""
+        return self.told if isinstance(self.told, Failed | Refused) else None
 
 
-async def follow(ctx: Context, case: Case, plan: Plan, applied: Applied | None) -> Found:
-    """Start the job of a plan's data operations, or see how it is."""
-    operation = data_operations(plan)[0]
-    ensure = _ensure_job if case.catalog.runtime == "job" else _ensure_local
-    state = await ensure(ctx, case, plan)
+async def ensure(ctx: Context, case: Case, plan: Plan) -> JobState:
+    """Start the job of a plan's work on rows, or see how it is."""
+    return await (_ensure_job if case.catalog.runtime == "job" else _ensure_local)(ctx, case, plan)
+
+
+def found_of(case: Case, plan: Plan, state: JobState, applied: Applied | None) -> Found:
+    """Say how a job is."""
+    operation, failure = data_operations(plan)[0], state.failure
     if state.is_running:
         running = Running(operation=operation.id, job=state.ref, progress=state.progress)
         return case.found(Gate(Reason.JOB_RUNNING, operation.summary), running=running, applied=applied)
-    failure = state.failure
-    if failure is None:  # it ended well, and rows came meanwhile: plan again
+    if failure is None:  # it ended well; what is left is planned anew
         return case.found(Gate(Reason.APPLYING, "The next step is planned."), applied=applied)
     return case.found(Gate(reason_of(failure.reason), f"{failure.message} {failure.hint}".strip()), applied=applied)
 
@@ -133,18 +143,14 @@ async def _state(ctx: Context, raw: Json) -> JobState:
         for c in items_at(raw, "status", "conditions")
         if text_at(c, "status") == "True"
     }
-    if "Complete" in ended:
-        return JobState(ref=ref, is_running=False)
-    if "Failed" in ended:
-        return JobState(ref=ref, is_running=False, failure=await _last_words(ctx, raw, ended["Failed"]))
+    if "Complete" in ended or "Failed" in ended:
+        return JobState(ref=ref, is_running=False, told=await _last_words(ctx, raw, ended.get("Failed")))
     return JobState(ref=ref, is_running=True)
 
 
-async def _last_words(ctx: Context, raw: Json, why: str) -> Failed | Refused:
-    """Return what the last pod of a failed Job told before it ended: one event, written by ourselves."""
-    from reconciler.model.table import TableIdent
-
-    meta, words = meta_of(raw), ""
+async def _last_words(ctx: Context, raw: Json, failed: str | None) -> Told | None:
+    """Return what the last pod of a Job told before it ended: one event, written by ourselves."""
+    meta, words, why = meta_of(raw), "", failed or ""
     async for pod in ctx.api.list_all(PODS, meta.namespace, labels=f"batch.kubernetes.io/job-name={meta.name}"):
         for status in items_at(pod, "status", "containerStatuses"):
             words = text_at(status, "state", "terminated", "message") or words
@@ -155,8 +161,10 @@ async def _last_words(ctx: Context, raw: Json, why: str) -> Failed | Refused:
             event = decode_event(line)
         except ValueError:
             continue
-        if isinstance(event, Failed | Refused):
+        if isinstance(event, Told):
             return event
+    if failed is None:
+        return None
     return Failed(
         table=TableIdent(("",), meta.name),
         reason="JobDied",
@@ -170,6 +178,4 @@ async def _last_words(ctx: Context, raw: Json, why: str) -> Failed | Refused:
 
 async def _ensure_local(ctx: Context, case: Case, plan: Plan) -> JobState:
     state = await local_jobs.ensure(ctx.settings.cluster, case, plan, notify=lambda: ctx.enqueue(case.key))
-    return JobState(
-        ref=f"process {state.pid}", is_running=state.is_running, progress=state.progress, failure=state.failure
-    )
+    return JobState(ref=f"process {state.pid}", is_running=state.is_running, progress=state.progress, told=state.told)

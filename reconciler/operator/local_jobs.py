@@ -20,7 +20,7 @@ from reconciler.model.yaml_text import dump_yaml
 from reconciler.operator.case import Case
 from reconciler.operator.job_manifest import execute_arguments, for_job, packed
 from reconciler.plan.data import data_operations
-from reconciler.plan.events import Failed, Progress, Refused, decode_event
+from reconciler.plan.events import Failed, Progress, Published, Refused, Validated, decode_event
 from reconciler.plan.operations import Plan
 
 _PROGRAM = "import sys; from reconciler.cli.main import run; sys.exit(run(sys.argv[1:]))"
@@ -36,7 +36,7 @@ class LocalJob:
     process: asyncio.subprocess.Process
     folder: Path
     progress: Progress | None = None
-    failure: Failed | Refused | None = None
+    told: Failed | Refused | Validated | Published | None = None
     reader: asyncio.Task[None] | None = field(default=None)
 
     @property
@@ -125,11 +125,11 @@ async def _read(job: LocalJob, plan: Plan, notify: Callable[[], None]) -> None:
                 continue
             if isinstance(event, Progress):
                 job.progress = event
-            elif isinstance(event, Failed | Refused):
-                job.failure = event
+            elif isinstance(event, Failed | Refused | Validated | Published):
+                job.told = event
         code = await job.process.wait()
-        if code not in (ExitCode.OK, ExitCode.STALE, ExitCode.DENIED) and job.failure is None:
-            job.failure = Failed(
+        if code not in (ExitCode.OK, ExitCode.STALE, ExitCode.DENIED) and not isinstance(job.told, Failed):
+            job.told = Failed(
                 table=plan.table,
                 reason="JobDied",
                 message=f"The data job ended with exit code {code} before it was done.",

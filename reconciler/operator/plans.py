@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from reconciler.model.bookkeeping import approved
 from reconciler.model.bookkeeping import read as read_bookkeeping
 from reconciler.model.table import Observed
 from reconciler.model.yaml import Data
 from reconciler.operator.api import ApiConflict, ApiExists, ApiNotFound
 from reconciler.operator.context import Context
 from reconciler.operator.manifests import Wanted
-from reconciler.operator.objects import PLANS, TABLES, Json, Key, Meta, items_at, meta_of, print_time
+from reconciler.operator.objects import PLANS, TABLES, Json, Key, Meta, meta_of, print_time
 from reconciler.operator.plan_objects import plan_name, plan_object
 from reconciler.operator.store import PlanEntry, plan_entry
 from reconciler.plan.operations import Plan
@@ -50,21 +51,6 @@ async def ensure_plan(
         return entry, True
 
 
-async def released_operations(ctx: Context, table: Key) -> frozenset[str]:
-    """Return the ids of operations that were approved and begun: they go on under their first approval."""
-    ids: set[str] = set()
-    for entry in ctx.store.plans_of(table):
-        if entry.phase != "Applying":
-            continue
-        try:
-            raw = await ctx.api.get(PLANS, entry.key.namespace, entry.key.name)
-        except ApiNotFound:
-            continue
-        if plan_entry(raw).phase == "Applying":
-            ids |= {str(operation.get("id")) for operation in _operations(raw)}
-    return frozenset(ids)
-
-
 async def set_phase(ctx: Context, entry: PlanEntry, phase: str, message: str = "") -> None:
     """Record what became of a plan; a plan object that is gone is none of our business any more."""
     known = ctx.store.plan(entry) or entry
@@ -91,22 +77,20 @@ async def settle_plans(ctx: Context, table: Key, seen: Observed | None, plan: Pl
     """Close the plan objects that `plan` replaces: applied when the table remembers their hash, else superseded."""
     history = read_bookkeeping(seen.bookkeeping).history if seen else ()
     applied = {record.plan for record in history}
-    live = plan.hash if plan is not None and plan.operations else ""
-    unfinished = {operation.id for operation in plan.operations} if plan is not None else set()
+    live = {plan.hash} if plan is not None and plan.operations else set()
+    before = approved(seen.bookkeeping) if seen else None
+    if before is not None and plan is not None and any(operation.resumes for operation in plan.operations):
+        live.add(before.plan)  # its data operations are still under way
     for entry in ctx.store.plans_of(table):
-        if entry.is_done or entry.hash == live:
+        if entry.is_done or entry.hash in live:
             continue
-        if entry.phase == "Applying" and unfinished:
-            raw = await _raw(ctx, entry)
-            if raw is not None and unfinished & {str(o.get("id")) for o in _operations(raw)}:
-                continue  # its data operations are still under way
         if entry.hash in applied or entry.phase == "Applying":
             await set_phase(ctx, entry, "Applied")
         else:
             await set_phase(
                 ctx, entry, "Superseded", "The spec or the table changed since: see the table's newer plan."
             )
-    await _prune(ctx, table, keep={live})
+    await _prune(ctx, table, keep=live)
 
 
 async def _prune(ctx: Context, table: Key, *, keep: Collection[str]) -> None:
@@ -129,7 +113,3 @@ async def _raw(ctx: Context, entry: PlanEntry) -> Json | None:
         return None
     ctx.store.put_plan(plan_entry(raw))
     return raw if meta_of(raw).uid == entry.uid else None
-
-
-def _operations(raw: Json) -> list[Json]:
-    return items_at(raw, "spec", "operations")

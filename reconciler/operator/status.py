@@ -46,6 +46,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     applied: Applied | None = None
     synced_spec: str | None = None
     is_computed: bool = False
+    is_fresh: bool | None = None
 
 
 def table_status(found: Found, raw: Json, now_ms: int) -> Json:
@@ -88,6 +89,9 @@ def _conditions(found: Found) -> list[Condition]:
         said = "Rows wait for their computed values." if waits else ""
         reason = "BackfillPending" if waits else "BackfillComplete"
         conditions.append(Condition("BackfillComplete", str(not waits), reason, said))
+    if found.is_fresh is not None:
+        said = "" if found.is_fresh else "The view's sources moved since it was refreshed."
+        conditions.append(Condition("Fresh", str(found.is_fresh), "Fresh" if found.is_fresh else "Stale", said))
     return conditions
 
 

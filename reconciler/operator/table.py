@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from reconciler.errors import InvalidInput, LakeError
 from reconciler.model.manifest.table import Reconcile
 from reconciler.model.quantities import parse_duration
-from reconciler.model.table import TableIdent
 from reconciler.operator import jobs, plans
-from reconciler.operator.actions import act
+from reconciler.operator.actions import act, actor, propose_one, with_upkeep
 from reconciler.operator.api import ApiNotFound
 from reconciler.operator.case import Case
 from reconciler.operator.conditions import merge_patch
@@ -36,8 +34,10 @@ from reconciler.operator.reasons import STANDINGS, EventReason, Reason, reason_o
 from reconciler.operator.status import Found, table_status
 from reconciler.operator.store import CANCEL, TAKE_OWNERSHIP, PlanEntry
 from reconciler.operator.tenancy import require_access
-from reconciler.pipeline import Approval, Proposal, Request, observe, propose
+from reconciler.operator.upkeep import due
+from reconciler.pipeline import Approval, Request
 from reconciler.plan.policy import Policy
+from reconciler.plan.view_query import named_sources
 
 _VERB = {"Observe": "read", "Plan": "plan", "Apply": "apply"}
 _EVENTS = {
@@ -169,32 +169,33 @@ def _refuse_silent_rename(raw: Json, wanted: Wanted) -> None:
 async def _propose(
     ctx: Context, raw: Json, meta: Meta, wanted: Wanted, settings: Reconcile, catalog: OpenCatalog
 ) -> Case:
-    for table in _touched(wanted):
-        require_access(catalog.manifest, meta.namespace, table, _VERB[settings.mode])
+    _require_all(catalog, meta.namespace, wanted, settings)
     request = Request(
         desired=wanted.desired,
         catalog=catalog.catalog,
         catalog_name=catalog.settings.name,
         policies=await _policies(ctx, meta.namespace, list(ctx.store.policies.values())),
+        actor=actor(ctx.settings.cluster),
     )
     take = meta.annotations.get(TAKE_OWNERSHIP, "")
-    now_ms = ctx.now_ms()
-
-    def planned() -> Proposal:
-        seen = observe(request.catalog, [request.desired])[request.desired.ident]
-        owns = bool(take) and not isinstance(seen, LakeError) and seen is not None and seen.version.uuid == take
-        return propose(request, seen, Approval(take_ownership=owns), now_ms=now_ms)
-
-    proposal = await ctx.pool.run(planned)
+    proposal = await propose_one(ctx, request, Approval())
+    seen = proposal.current
+    if take and seen is not None and seen.version.uuid == take:
+        proposal = await propose_one(ctx, request, Approval(take_ownership=True))
     if proposal.error is not None:
         raise proposal.error
-    return Case.of(raw, wanted, settings, catalog, catalog_key(ctx.store, wanted.manifest, meta.namespace), proposal)
+    key = catalog_key(ctx.store, wanted.manifest, meta.namespace)
+    return Case.of(raw, wanted, settings, catalog, key, request, proposal)
 
 
-def _touched(wanted: Wanted) -> Iterator[TableIdent]:
-    yield wanted.desired.ident
-    if wanted.desired.renamed_from is not None:
-        yield wanted.desired.renamed_from
+def _require_all(catalog: OpenCatalog, namespace: str, wanted: Wanted, settings: Reconcile) -> None:
+    """Refuse what the LakeCatalog does not grant, before anything of it is read: a view's sources too."""
+    desired = wanted.desired
+    for table in filter(None, (desired.ident, desired.renamed_from)):
+        require_access(catalog.manifest, namespace, table, _VERB[settings.mode])
+    if desired.view is not None:
+        for source in named_sources(desired.view.query):
+            require_access(catalog.manifest, namespace, source, "read")
 
 
 async def _policies(ctx: Context, namespace: str, raws: list[Json]) -> tuple[Policy, ...]:
@@ -209,10 +210,11 @@ async def _decide(ctx: Context, case: Case) -> Found:
     plan = case.plan
     if plan.is_empty:
         await plans.settle_plans(ctx, case.key, case.proposal.current, None)
+        chosen = due(plan, case.wanted.desired, case.proposal.current, now_ms=ctx.now_ms())
+        if chosen and case.settings.mode == "Apply" and CANCEL not in case.meta.annotations:
+            return await act(ctx, with_upkeep(await _read_again(ctx, case), chosen), None)
         return case.found(Gate(Reason.IN_SYNC))
-    released = await plans.released_operations(ctx, case.key)
-    case = case.rejudged(ctx.now_ms(), released=released)
-    case, entry = await _with_plan_object(ctx, case, released)
+    case, entry = await _with_plan_object(ctx, case)
     closed = case.gate()
     await plans.settle_plans(ctx, case.key, case.proposal.current, plan)
     if CANCEL in case.meta.annotations:
@@ -229,11 +231,10 @@ async def _decide(ctx: Context, case: Case) -> Found:
     return case.found(closed)
 
 
-async def _with_plan_object(ctx: Context, case: Case, released: frozenset[str]) -> tuple[Case, PlanEntry | None]:
+async def _with_plan_object(ctx: Context, case: Case) -> tuple[Case, PlanEntry | None]:
     """Make the plan object, or find it, and hear whether it was approved; what goes on needs no new one."""
     plan = case.plan
-    goes_on = bool(plan.operations) and all(operation.id in released for operation in plan.operations)
-    if goes_on or not plan.operations or case.settings.mode == "Observe":
+    if case.goes_on or not plan.operations or case.settings.mode == "Observe":
         return case, None
     entry, is_new = await plans.ensure_plan(ctx, case.meta, case.wanted, plan)
     case = replace(case, plan_name=entry.key.name)
@@ -246,8 +247,7 @@ async def _read_again(ctx: Context, case: Case) -> Case:
     """Judge by the LakeCatalog and the LakePolicies as the API server has them now."""
     namespace = case.meta.namespace
     catalog = await ctx.pool.open(case.catalog_key, fresh=True)
-    for table in _touched(case.wanted):
-        require_access(catalog.manifest, namespace, table, _VERB[case.settings.mode])
+    _require_all(catalog, namespace, case.wanted, case.settings)
     raws = [
         raw
         for place in dict.fromkeys((namespace, ctx.settings.namespace))

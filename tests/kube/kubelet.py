@@ -44,7 +44,7 @@ class Kubelet:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_exit: object) -> None:
         self._stop.set()
         self._thread.join(timeout=30)
         for _, process in self._running.values():

@@ -88,7 +88,7 @@ def with_(document: dict[str, Any], path: str, value: object) -> dict[str, Any]:
     ],
 )
 def test_what_cannot_be_is_refused(cluster: Cluster, namespace: str, path: str, value: object, said: str) -> None:
-    with pytest.raises(KubectlError, match=".") as refused:
+    with pytest.raises(KubectlError) as refused:
         cluster.kubectl(
             *("create", "--dry-run=server", "--validate=strict", "-f", "-"),
             stdin=_yaml(with_(table("wrong", namespace, "id long"), path, value)),

@@ -1,4 +1,4 @@
-"""Data jobs in the cluster: a computed column is backfilled by a Job, with progress in the status; what dies is resumed."""
+"""Data jobs in the cluster: a Job backfills a computed column, with progress in the status; what dies is resumed."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ async def settle() -> None:
 
 def test_a_key_added_often_is_worked_on_once() -> None:
     async def scenario(queue: WorkQueue, recorder: Recorder, _: Clock) -> None:
-        for _ in range(5):
+        for _again in range(5):
             queue.add(key("t"))
         await settle()
         assert recorder.started == [key("t")]

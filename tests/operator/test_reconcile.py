@@ -1,4 +1,4 @@
-"""How a LakeTable is reconciled: drift, modes, suspension, rivals, tenants, what is invalid, and when nothing is written."""
+"""How a LakeTable is reconciled: drift, modes, suspension, rivals, tenants, bad input, and when nothing is written."""
 
 from __future__ import annotations
 
@@ -227,7 +227,11 @@ def test_a_table_that_somebody_else_extends_is_not_drift(
     cluster: Cluster, namespace: str, lake: IcebergCatalog, orders: TableIdent
 ) -> None:
     base = lake.get_table_spec(orders)
-    lake.apply(orders, base.version, [AddColumn(parent=(), field=Field(name="foreign", type="int", required=False), after=None)])
+    lake.apply(
+        orders,
+        base.version,
+        [AddColumn(parent=(), field=Field(name="foreign", type="int", required=False), after=None)],
+    )
     reconcile_now(cluster, namespace, "orders", "1")
     found = wait_for(cluster, namespace, "orders", "InSync")
     assert condition(found, "Drifted")["status"] == "False"

@@ -45,7 +45,7 @@ def print_conditions(wanted: Sequence[Condition], before: Data, generation: int,
                 "type": condition.type,
                 "status": condition.status,
                 "reason": str(condition.reason),
-                "message": clean(condition.message, MESSAGE_LENGTH),
+                "message": clean(condition.message)[:MESSAGE_LENGTH],
                 "lastTransitionTime": since or now,
                 "observedGeneration": generation,
             }

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from reconciler.errors import EnvironmentProblem
+from reconciler.engines.data_state import OPERATION_STAMP
+from reconciler.errors import EnvironmentProblem, LakeError
 from reconciler.model.table import TableIdent
 from reconciler.operator import local_jobs
 from reconciler.operator.api import ApiExists, ApiNotFound
@@ -29,6 +30,9 @@ from reconciler.operator.status import Applied, Found, Running
 from reconciler.plan.data import data_operations
 from reconciler.plan.events import Failed, Progress, Published, Refused, Validated, decode_event
 from reconciler.plan.operations import Plan
+
+_FILES, _BYTES = "deleted-data-files", "removed-files-size"
+"""What Iceberg writes into the summary of a snapshot that replaces files."""
 
 Told = Failed | Refused | Validated | Published
 
@@ -79,6 +83,34 @@ async def stop_all(ctx: Context, namespace: str, table_uid: str) -> None:
 # ---------------------------------------------------------------- Kubernetes Jobs
 
 
+async def _progress(ctx: Context, case: Case, plan: Plan) -> Progress | None:
+    """Read from the stamps on an operation's branch how far it is: the pod cannot tell, it has no API token."""
+    operation, table = data_operations(plan)[0], case.wanted.desired.ident
+    catalog = case.catalog.catalog
+    try:
+        chunks = await ctx.pool.run(lambda: catalog.get_stamped(table, OPERATION_STAMP, operation.id))
+    except LakeError:  # the next look will tell
+        return None
+    cost = operation.cost
+    files, size = (sum(_number(chunk.get(key)) for chunk in chunks) for key in (_FILES, _BYTES))
+    done, total = (size, cost.bytes_rewritten) if cost.bytes_rewritten else (files, cost.files_rewritten)
+    return Progress(
+        table=table,
+        operation=operation.id,
+        step="write" if chunks else "start",
+        chunks=len(chunks),
+        files=files,
+        all_files=cost.files_rewritten,
+        bytes=size,
+        all_bytes=cost.bytes_rewritten,
+        percent=min(99, 100 * done // total) if total else 0,
+    )
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.isdigit() else 0
+
+
 async def _ensure_job(ctx: Context, case: Case, plan: Plan) -> JobState:
     namespace, wanted = case.catalog.namespace, {operation.id for operation in data_operations(plan)}
     state: JobState | None = None
@@ -94,7 +126,10 @@ async def _ensure_job(ctx: Context, case: Case, plan: Plan) -> JobState:
         else:  # it ended, or does what the spec no longer asks for
             await ctx.api.delete(JOBS, namespace, meta.name, uid=meta.uid)
             state = state or (found if its & wanted else None)
-    return state or await _start_job(ctx, case, plan)
+    state = state or await _start_job(ctx, case, plan)
+    if not state.is_running:
+        return state
+    return msgspec.structs.replace(state, progress=await _progress(ctx, case, plan))
 
 
 async def _start_job(ctx: Context, case: Case, plan: Plan) -> JobState:

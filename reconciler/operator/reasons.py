@@ -50,7 +50,8 @@ class Reason(StrEnum):
     PLAN_STALE = "PlanStale"
     PROOF_INVALIDATED = "ProofInvalidated"
     PUBLISH_CONFLICT = "PublishConflict"
-    AUDIT_FAILED = "AuditFailed"
+    ROWS_REFUSED = "RowsRefused"
+    ROWS_NOT_CONVERTED = "RowsNotConverted"
     COMMIT_STATE_UNKNOWN = "CommitStateUnknown"
     TIMED_OUT = "TimedOut"
     ENVIRONMENT_PROBLEM = "EnvironmentProblem"
@@ -123,7 +124,8 @@ STANDINGS: dict[Reason, Standing] = {
     Reason.PLAN_STALE: _going_on("Retrying", "What was approved no longer fits; a new plan is made."),
     Reason.PROOF_INVALIDATED: _stuck("A writer broke a proof while it was relied on; the change was taken back."),
     Reason.PUBLISH_CONFLICT: _stuck("Others keep rewriting the rows of a data operation; stop them, then reconcile."),
-    Reason.AUDIT_FAILED: _stuck("What a data operation wrote did not pass its audit; nothing was published."),
+    Reason.ROWS_REFUSED: _stuck("Rows break a constraint or lack a required value; mend them, then reconcile."),
+    Reason.ROWS_NOT_CONVERTED: _stuck("Values do not convert to the column's new type; see typeChange.onCastFailure."),
     Reason.COMMIT_STATE_UNKNOWN: _going_on("Retrying", "Nobody knows whether a commit went through; observed again."),
     Reason.TIMED_OUT: _going_on("Retrying", "The work did not end in the time given."),
     Reason.ENVIRONMENT_PROBLEM: _stuck("The operator's or the job's image lacks something."),

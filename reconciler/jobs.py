@@ -15,6 +15,7 @@ from reconciler.pipeline import Execution, Proposal, Request, failure
 from reconciler.pipeline.swapping import swap
 from reconciler.pipeline.table_jobs import table_operation
 from reconciler.plan.approvals import may_run, plan_of
+from reconciler.plan.constraints import recheck
 from reconciler.plan.data import branch_of, data_operations, done_key, fill_operation
 from reconciler.plan.events import Event, Published, Validated
 from reconciler.plan.index_work import CountDistinct
@@ -66,7 +67,7 @@ def _run(proposal: Proposal, wanted: Operation, engine: Callable[[], Engine], te
     if made.is_blocked:
         raise InvalidInput("A finding forbids this plan.", where=str(proposal.table), hint="Run 'laketable plan'.")
     if isinstance(wanted.work, Validate):
-        _scan(proposal, current, made, engine, tell)
+        _scan(proposal, current, made, wanted, engine, tell)
         return
     if any(operation.kind in _METADATA for operation in made.operations):
         raise PlanStale(
@@ -118,9 +119,13 @@ def _fill(
     return True
 
 
-def _scan(proposal: Proposal, current: Observed, made: Plan, engine: Callable[[], Engine], tell: Tell) -> None:
-    """Scan what the plan of now leaves open: it comes before the metadata commit, and a plan has one scan."""
-    operation = next(iter(scans(made.operations)), None)
+def _scan(
+    proposal: Proposal, current: Observed, made: Plan, wanted: Operation, engine: Callable[[], Engine], tell: Tell
+) -> None:
+    """Scan what the plan of now leaves open, before its metadata commit: a plan has one scan. Or look at all rows."""
+    again = recheck(current)
+    is_again = again is not None and again.id == wanted.id
+    operation = again if is_again else next(iter(scans(made.operations)), None)
     if operation is None:
         raise PlanStale("Nothing is left to scan.", where=str(proposal.table), hint="Apply again.")
     ref = StagingRef(table=proposal.table, uuid=current.version.uuid, branch=branch_of(operation.id))

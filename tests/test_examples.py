@@ -137,6 +137,23 @@ def test_the_policy_lets_additions_pass_asks_about_renames_and_denies_drops(lab:
     assert "booked_on" in lab.columns("finance.ledger")
 
 
+@pytest.mark.spark
+def test_the_type_change_takes_the_name_and_keeps_the_text(lab: Lab) -> None:
+    lab.ok("apply", "-f", EXAMPLES / "type-change/invoices.yaml", "--auto-approve")
+    rows = [{"invoice_id": n, "amount": f"{n}.50", "customer": "ada"} for n in range(3)]
+    lab.append(rows, "billing.invoices")
+    step = EXAMPLES / "type-change/step-2"
+    shown = lab.ok("apply", "-f", step, "--auto-approve").out
+    assert "no rows that break constraint billed" in shown
+    assert "exchanged the former columns for the converted ones: amount" in shown
+    found = sorted(lab.rows("billing.invoices"), key=lambda row: row["invoice_id"])
+    texts = [f"{n}.50" for n in range(3)]
+    assert [(row["amount"], row["amount__lt_old"]) for row in found] == [(Decimal(text), text) for text in texts]
+    assert "laketable.constraint.billed" in lab.table("billing.invoices").properties
+    assert "amount__lt_old keeps the string values of amount until" in lab.run("plan", "-f", step).out
+    assert lab.run("plan", "-f", step, "--detailed-exitcode").code == 0
+
+
 # ---------------------------------------------------------------- documentation
 
 

@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import click
+import msgspec
 
 from reconciler.cli import options
 from reconciler.cli.console import say, wants_color, width
 from reconciler.cli.plan import exit_code
 from reconciler.cli.project import load_tables
 from reconciler.cli.workspace import Workspace, complain, worst
-from reconciler.errors import ExitCode
-from reconciler.pipeline import Proposal
+from reconciler.errors import ExitCode, LakeError, RowsRefused
+from reconciler.pipeline import Proposal, failure
+from reconciler.plan.constraints import recheck
 from reconciler.plan.data import unfilled_rows
+from reconciler.plan.events import Failed, Refused, Validated
+from reconciler.render.events import render_event
 from reconciler.render.status import drift_table, table
 from reconciler.render.units import plural
 
 
 @click.command("drift")
 @options.manifests
+@click.option("--constraints", is_flag=True, help="Also scan the rows of tables in sync for broken constraints.")
 @click.option("--unmanaged", is_flag=True, help="Also list tables of the same catalog namespaces without a manifest.")
-def command(names: tuple[str, ...], recursive: bool, unmanaged: bool) -> int:
+def command(names: tuple[str, ...], recursive: bool, constraints: bool, unmanaged: bool) -> int:
     """Report what it would take to bring live tables back to their manifests; exits 2 when any differs."""
     project = load_tables(names, recursive=recursive)
     workspace = Workspace(project)
@@ -32,13 +37,14 @@ def command(names: tuple[str, ...], recursive: bool, unmanaged: bool) -> int:
         say(drift_table(drifted, width(), color=wants_color()))
     for line in _unfilled(proposals):
         say(line)
+    broken = _broken(proposals, workspace) if constraints else []
     say(f"{len(drifted)} of {plural(len(proposals), 'table')} drifted.")
     strangers = _strangers(workspace) if unmanaged else []
     if strangers:
         say(table(("table", "catalog"), strangers, width(), color=wants_color()))
         say(f"Without a manifest: {plural(len(strangers), 'table')}; 'laketable import' writes one.")
     codes = [exit_code(p, detailed=True) for p in proposals if p.plan is None]
-    return worst([*codes, *([ExitCode.CHANGES] if drifted or strangers else [])])
+    return worst([*codes, *broken, *([ExitCode.CHANGES] if drifted or strangers else [])])
 
 
 def _unfilled(proposals: Sequence[Proposal]) -> Iterator[str]:
@@ -53,6 +59,29 @@ def _unfilled(proposals: Sequence[Proposal]) -> Iterator[str]:
         for column, rows in unfilled_rows(p.request.desired, p.current, files).items():
             found = f"{p.table}.{column}: {plural(rows, 'row')} without a value"
             yield f"{found}; 'laketable backfill' fills those that can have one."
+
+
+def _broken(proposals: Sequence[Proposal], workspace: Workspace) -> list[ExitCode]:
+    """Scan what others may have written since the constraints were validated; say what is found."""
+    codes = []
+    for p in proposals:
+        if p.current is None or p.request is None or p.plan is None or not p.plan.is_empty:
+            continue
+        try:
+            operation = recheck(p.current)
+        except LakeError as error:
+            say(render_event(failure(p.table, error, p.source), color=wants_color()))
+            codes.append(ExitCode.ERROR)
+            continue
+        if operation is None:
+            continue
+        for event in workspace.data_runtime(p.request).run(msgspec.structs.replace(p.plan, operations=(operation,))):
+            if isinstance(event, Validated | Failed | Refused):
+                say(render_event(event, color=wants_color()))
+            if isinstance(event, Failed | Refused):
+                is_broken = event.reason == RowsRefused.reason
+                codes.append(ExitCode.CHANGES if is_broken else ExitCode.ERROR)
+    return codes
 
 
 def _strangers(workspace: Workspace) -> list[tuple[str, str]]:

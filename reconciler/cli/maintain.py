@@ -103,7 +103,14 @@ def _maintaining(proposal: Proposal, wanted: frozenset[MaintenanceStep], *, now:
         due: tuple[Operation, ...] = tuple(operation for operation in forced if operation is not None)
     else:
         due = maintenance_operations(request.desired, current, now_ms=moment, files=files)
-    chosen = tuple(o for o in due if isinstance(o.work, Maintain) and o.work.step in wanted)
+    chosen = tuple(o for o in due if isinstance(o.work, Maintain) and o.work.step in wanted and _has_work(o))
     others = tuple(o for o in made.upkeep if o.work is None)
     plan = within_runtime(msgspec.structs.replace(made, upkeep=(*others, *chosen)), request.runtime)
     return judged(replace(proposal, plan=plan), Approval(auto=True), now_ms=moment)
+
+
+def _has_work(operation: Operation) -> bool:
+    """Say whether there is anything to do, as far as manifests tell: no job starts to compact nothing."""
+    work = operation.work
+    is_compaction = isinstance(work, Maintain) and work.step is MaintenanceStep.COMPACT
+    return not is_compaction or operation.cost.files_rewritten > 0

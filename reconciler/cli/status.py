@@ -10,7 +10,7 @@ from reconciler.cli.plan import exit_code
 from reconciler.cli.project import load_tables
 from reconciler.cli.workspace import Workspace, complain, report, worst
 from reconciler.render.report import summary_line
-from reconciler.render.status import status_table
+from reconciler.render.status import status_table, upkeep_lines
 
 
 @click.command("status")
@@ -21,6 +21,8 @@ def command(names: tuple[str, ...], recursive: bool) -> int:
     proposals = Workspace(project).propose(project.tables)
     reports = [report(p) for p in proposals]
     say(status_table(reports, width(), color=wants_color()))
+    for line in upkeep_lines(reports):
+        say(line)
     say("")
     say(summary_line(reports))
     complain(proposals)

@@ -14,12 +14,12 @@ from reconciler.engines.backfill_files import rewrite
 from reconciler.engines.backfill_kind import BackfillKind
 from reconciler.engines.bloom_filters import without_filters
 from reconciler.engines.data_files import Task, chunked, live_tasks
-from reconciler.engines.data_state import CHUNK_STAMP, OPERATION_STAMP, Step, TableFacts, position
+from reconciler.engines.data_state import OPERATION_STAMP, Step, TableFacts, position
 from reconciler.engines.layout_files import lay_out
 from reconciler.engines.staged import Site, SnapshotKind
 from reconciler.errors import CommitConflict, InvalidTable
 from reconciler.plan.amounts import plural
-from reconciler.plan.built import FileLayout, TableLayout, lacks, read_built, trusted
+from reconciler.plan.built import Built, FileLayout, TableLayout, is_whole, lacks, ranges_of, read_built
 from reconciler.plan.operations import Aspect, AspectKind, Backfill, Operation, Rewrite
 from reconciler.plan.rewrites import rewritten_properties
 
@@ -43,6 +43,7 @@ class RewriteKind:
         self.snapshots = SnapshotKind.OVERWRITE if self._values else SnapshotKind.REPLACE
         self._needs: dict[str, Need] = {}
         self._layout: TableLayout | None = None
+        self._live: set[int] | None = None
 
     # ------------------------------------------------------------ where it stands
 
@@ -55,22 +56,24 @@ class RewriteKind:
         return is_newer or (self._values is not None and self._values.is_superseded(facts))
 
     def properties(self, facts: TableFacts) -> Mapping[str, str]:
-        """Remember that every file of the base has what was wanted, and which files are our own."""
+        """Remember which files are our own, and the snapshot in which every file has what was wanted."""
         sequence = {snapshot.snapshot_id: snapshot.sequence_number for snapshot in facts.snapshots}
-        found = position(facts, self._operation)
-        if found.step is Step.WRITE:
-            base, chunks = found.base, found.chunks
-            is_ahead = found.is_current or not chunks
-            own = 0 if is_ahead else facts.last_sequence_number + 1
+        found, whole = position(facts, self._operation), 0
+        if found.step is not Step.WRITE:  # published already, the memory was set back
+            stamped = (s for s in facts.ancestors(facts.head) if s.summary.get(OPERATION_STAMP) == self._operation.id)
+            numbers = {snapshot.sequence_number for snapshot in stamped}
+        elif found.is_current:
+            numbers, whole = {sequence.get(id_, 0) for id_ in found.chunks}, found.head
         else:
-            ours = [s for s in facts.ancestors(facts.head) if s.summary.get(OPERATION_STAMP) == self._operation.id]
-            base = ours[-1].parent_snapshot_id or 0
-            is_ahead = all(CHUNK_STAMP in snapshot.summary for snapshot in ours)
-            chunks = tuple(snapshot.snapshot_id for snapshot in ours)
-            own = 0 if is_ahead else ours[0].sequence_number
-        through = max((sequence.get(id_, 0) for id_ in (base, *(chunks if is_ahead else ()))), default=0)
-        base = max(chunks, key=lambda id_: sequence.get(id_, 0)) if is_ahead and chunks else base
-        return rewritten_properties(self._rewrite, base=base, through=through, own=own)
+            numbers = {facts.last_sequence_number + 1} if found.chunks else set()
+        built = {}
+        for aspect in self._rewrite.aspects:
+            before = read_built(facts.properties, aspect.name)
+            is_same = before is not None and before.definition == aspect.definition
+            kept = {n for low, high in before.own for n in range(low, high + 1)} if before and is_same else set[int]()
+            kept = kept if self._live is None else kept & self._live
+            built[aspect.name] = Built(whole=whole, own=_own(aspect, kept | numbers))
+        return rewritten_properties(self._rewrite, built)
 
     # ------------------------------------------------------------ files
 
@@ -80,17 +83,21 @@ class RewriteKind:
         self._layout = _layout_of(facts)
         tasks = live_tasks(table, base, lambda file: True)
         valued = {task.path for task in self._values.tasks(site, table, base)} if self._values else set[str]()
-        self._needs = self._read_needs(table, tasks, facts, valued)
+        self._needs = self._read_needs(table, tasks, facts, base, valued)
         return [task for task in tasks if task.path in self._needs]
 
-    def _read_needs(self, table: Any, tasks: Sequence[Task], facts: TableFacts, valued: set[str]) -> dict[str, Need]:
-        layout, log = _layout_of(facts), [entry.snapshot_id for entry in facts.snapshot_log]
-        files = {task.path: _file_layout(task) for task in tasks}
+    def _read_needs(
+        self, table: Any, tasks: Sequence[Task], facts: TableFacts, base: int, valued: set[str]
+    ) -> dict[str, Need]:
+        layout, files = _layout_of(facts), {task.path: _file_layout(task) for task in tasks}
+        self._live = {file.sequence_number for file in files.values()}
         needs: dict[str, Need] = {task.path: Need.FILL for task in tasks if task.path in valued}
         if self._rewrite.deletes:
             needs |= {task.path: Need.RENEW for task in tasks if task.has_deletes}
         for aspect in sorted(self._rewrite.aspects, key=lambda a: a.kind is not AspectKind.BLOOM):
-            built = trusted(read_built(facts.properties, aspect.name), log)
+            built = read_built(facts.properties, aspect.name)
+            if aspect.kind is not AspectKind.LAYOUT and is_whole(aspect, built, base):
+                continue
             lacking = [task for task in tasks if lacks(aspect, files[task.path], layout, built)]
             if aspect.kind is AspectKind.BLOOM:
                 needs |= dict.fromkeys(without_filters(table, lacking, aspect.columns), Need.RENEW)
@@ -151,6 +158,11 @@ class RewriteKind:
                 return len(without_filters(table, tasks, aspect.columns))
             case AspectKind.ZORDER:
                 return 0  # how rows lie within a file stands nowhere
+
+
+def _own(aspect: Aspect, numbers: set[int]) -> tuple[tuple[int, int], ...]:
+    """Layouts stand in the manifests: nothing is to be remembered of them."""
+    return () if aspect.kind is AspectKind.LAYOUT else ranges_of(numbers)
 
 
 def _name(aspect: Aspect) -> str:

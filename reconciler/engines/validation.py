@@ -136,7 +136,7 @@ def count_rows(
     with staged_frame(site.session, table, tasks) as (frame, _):
         wanted = conditions(frame)
         flags = [F.coalesce(c, F.lit(False)).cast("int").alias(f"c{i}") for i, c in enumerate(wanted.values())]
-        flagged = frame.select(frame.metadataColumn("_file").alias("file"), *flags)
+        flagged = frame.select(F.col("_file").alias("file"), *flags)
         check_plan(flagged)
         names = [f"c{i}" for i in range(len(wanted))]
         per_file = flagged.groupBy("file").agg(*(F.sum(name).alias(name) for name in names))

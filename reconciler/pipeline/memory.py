@@ -16,7 +16,7 @@ from reconciler.model import bookkeeping
 from reconciler.model.table import BOOKKEEPING_PREFIX, Desired, Observed, TableSpec
 from reconciler.pipeline.proposals import Request
 from reconciler.plan.approvals import approval_of, undo_tag_change
-from reconciler.plan.data import COMPUTED_PREFIX, memory_after
+from reconciler.plan.data import memory_after
 from reconciler.plan.operations import Plan
 from reconciler.plan.rewrites import rewrite_memory_after
 from reconciler.plan.tracking import tracked_after
@@ -76,9 +76,7 @@ def _data_memory(
     if not request.is_undo:
         remembered |= memory_after(desired, current, target)
         remembered |= rewrite_memory_after(desired, current, target, changes)
-    remembered |= type_memory_after(
-        request.desired, current, target, computed_key=COMPUTED_PREFIX, is_undo=request.is_undo, now_ms=now_ms
-    )
+    remembered |= type_memory_after(request.desired, current, target, is_undo=request.is_undo, now_ms=now_ms)
     for key, value in remembered.items():
         if value is None:
             yield UnsetProperty(key=key, before=live[key])

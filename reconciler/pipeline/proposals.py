@@ -205,7 +205,7 @@ def make_plan(
     changes = diff(current.spec if current else None, binding.spec)
     needs_rows = needs_data_files(changes) or needs_files(desired, current) or needs_scan(desired, current)
     needs_rows = needs_rows or bool(types.checks)
-    needs_rows = needs_rows or needs_layouts(desired, current) or needs_counts(desired, current)
+    needs_rows = needs_rows or needs_layouts(desired, current, binding.spec) or needs_counts(desired, current)
     made = plan(
         desired,
         current,

@@ -1,14 +1,14 @@
 """What every file of a table shall have (`Aspect`), what the table remembers of it, and which files lack it; pure.
 
 Partition spec and sort order of a file stand in its manifest. What a manifest does not tell, bloom filters and
-z-orders, follows from when the file came: the memory `laketable.built.<name>` says up to which sequence number every
-file was looked at or written anew. Plan and job ask the same functions.
+z-orders, follows from who wrote it: the memory `laketable.built.<name>` holds the sequence numbers of our own passes,
+and the snapshot all of whose files are known to have it. Plan and job ask the same functions.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -19,23 +19,23 @@ from reconciler.plan.operations import Aspect, AspectKind
 
 BUILT_PREFIX = f"{BOOKKEEPING_PREFIX}built."
 LAYOUT = "layout"
+MAX_RANGES = 500
 _INDEX = "index."
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a table knows of one aspect.
+    """What a table knows of one aspect; an empty `definition` says only that something is wanted.
 
-    A pass that started from snapshot `base` left no file with a sequence number up to `through` without it; when others
-    committed meanwhile, its own files have the number `own`. An empty `definition` says only that something is wanted.
+    Every file of snapshot `whole` has it, and so has every file that came with one of the sequence numbers `own`, which
+    are ranges. Both stay true wherever main goes: a sequence number is given once.
     """
 
     definition: str = ""
     revision: int = 0
     round: int = 0
-    base: int = 0
-    through: int = 0
-    own: int = 0
+    whole: int = 0
+    own: tuple[tuple[int, int], ...] = ()
 
 
 class FileLayout(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,20 +136,22 @@ def lacks(aspect: Aspect, file: FileLayout, table: TableLayout, built: Built | N
     """Say whether a file must be looked at or written anew for an aspect; `built` None: nothing is known to have it."""
     if aspect.kind is AspectKind.LAYOUT:
         return not has_layout(file, table)
-    if built is None or built.definition != aspect.definition or not file.sequence_number:
+    if built is None or built.definition != aspect.definition:
         return True
-    return file.sequence_number > built.through and file.sequence_number != built.own
+    return not any(low <= file.sequence_number <= high for low, high in built.own)
 
 
-def trusted(built: Built | None, snapshot_log: Sequence[int]) -> Built | None:
-    """Return the memory unless main went back behind it: then older files are live again which it does not know.
+def is_whole(aspect: Aspect, built: Built | None, head: int | None) -> bool:
+    """Say whether it is known of a snapshot that all of its files have an aspect."""
+    return built is not None and built.definition == aspect.definition and built.whole == head
 
-    `snapshot_log` are main's heads, oldest first. Main only moves on to new snapshots; a head that comes a second time
-    since the pass began, or that was there before it, is a way back.
-    """
-    if built is None or built.base not in snapshot_log:
-        return built  # what the pass started from has expired, and with it whatever one could go back to
-    first = snapshot_log.index(built.base)
-    since, before = snapshot_log[first:], set(snapshot_log[:first])
-    is_straight = len(set(since)) == len(since) and not before.intersection(since)
-    return built if is_straight else None
+
+def ranges_of(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Write numbers as ranges; beyond so many the lowest are left out, and their files count as without."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(number for number in set(numbers) if number > 0):
+        if found and found[-1][1] == number - 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return tuple(found[-MAX_RANGES:])

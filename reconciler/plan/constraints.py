@@ -12,10 +12,12 @@ from collections.abc import Mapping
 import msgspec
 
 from reconciler.diff.changes import AlterColumnType, Change, RenameColumn, SetProperty, UnsetProperty
+from reconciler.errors import InvalidTable
 from reconciler.model.table import BOOKKEEPING_PREFIX, Constraint, Desired, Observed, TableSpec
 from reconciler.plan.findings import finding
-from reconciler.plan.operations import Finding
-from reconciler.plan.row_work import RowCheck
+from reconciler.plan.hashing import data_operation_id
+from reconciler.plan.operations import Cost, Finding, Operation, OperationClass, OperationKind
+from reconciler.plan.row_work import RowCheck, Validate
 
 PREFIX = f"{BOOKKEEPING_PREFIX}constraint."
 
@@ -48,9 +50,42 @@ def remembered(bookkeeping: Mapping[str, str]) -> dict[str, Remembered | None]:
 def audited(bookkeeping: Mapping[str, str], written: frozenset[str] | None) -> tuple[RowCheck, ...]:
     """Return what rows written anew must fulfil; `written` are the columns that got values, None: all of them."""
     return tuple(
-        RowCheck(fault=f"break constraint {name}", sql=memory.check)
+        RowCheck(fault=f"break constraint {name}", sql=_parsed(name, memory))
         for name, memory in sorted(remembered(bookkeeping).items())
-        if memory is not None and (written is None or not written.isdisjoint(memory.columns))
+        if memory is None or written is None or not written.isdisjoint(memory.columns)
+    )
+
+
+def _parsed(name: str, memory: Remembered | None) -> str:
+    """Hold what the table says to the allowlist once more: whoever may set its properties wrote it, maybe not we."""
+    from reconciler.sql.expressions import parse_predicate
+    from reconciler.sql.refusals import RefusedSql
+
+    try:
+        if memory is not None:
+            return parse_predicate(memory.check, schema=None).sql
+    except RefusedSql:
+        pass
+    raise InvalidTable(
+        f"The table's property {PREFIX}{name} is not what LakeTable wrote; nothing was run.",
+        hint="Remove the property, then apply the manifest: it validates the constraint again.",
+    )
+
+
+def recheck(current: Observed) -> Operation | None:
+    """Return the scan that holds the rows there are, whoever wrote them, to what the table remembers; None: nothing."""
+    checks = audited(current.bookkeeping, None)
+    if not checks or current.version.snapshot_id is None:
+        return None
+    statistics = current.statistics
+    sqls = [check.sql for check in checks]
+    return Operation(
+        id=data_operation_id(current.version.uuid, OperationKind.VALIDATE, sqls, "recheck"),
+        kind=OperationKind.VALIDATE,
+        summary=f"scan all files: {', '.join(f'no rows that {check.fault}' for check in checks)}",
+        operation_class=OperationClass.AUDIT,
+        cost=Cost(files_read=statistics.files or 0, bytes_read=statistics.bytes or 0),
+        work=Validate(checks=checks),
     )
 
 

@@ -27,7 +27,7 @@ from reconciler.plan.hashing import compared_properties, desired_hash, operation
 from reconciler.plan.impacts import impact_findings
 from reconciler.plan.lineage import Lineage
 from reconciler.plan.operations import Finding, Note, Operation, OperationClass, OperationKind, Plan, Severity
-from reconciler.plan.rewrites import plan_rewrites
+from reconciler.plan.rewrites import built_at_first, plan_rewrites
 from reconciler.plan.summaries import commit_summary
 from reconciler.plan.swaps import Swaps, plan_swaps
 from reconciler.plan.tracking import moved_by_others
@@ -159,7 +159,7 @@ def _as_if_live(before: Desired, *, owner: str, now_ms: int) -> Observed:
     return Observed(
         spec=spec,
         version=TableVersion(uuid="", schema_id=0, spec_id=0, sort_order_id=0, last_field_id=last_id, snapshot_id=0),
-        bookkeeping=bookkeeping.write(msgspec.structs.replace(memory, owner=owner)),
+        bookkeeping=bookkeeping.write(msgspec.structs.replace(memory, owner=owner)) | built_at_first(before, spec),
     )
 
 

@@ -23,6 +23,9 @@ from reconciler.plan.operations import Cost, Finding, Operation, OperationClass,
 from reconciler.plan.table_work import Restore
 from reconciler.plan.views import VIEW
 
+_RESERVED_IDS = 2_147_483_447
+"""From here on Iceberg numbers its own columns, such as the row ids of format v3."""
+
 UNKNOWN = "unknown"
 """What the table remembers of an expression when its rows may hold another one's values: all are computed again."""
 
@@ -70,7 +73,9 @@ def restore_operation(
             f"The rows of {current.spec.ident} come from its query; they are refreshed, not restored.",
             hint="Restore its sources, then run 'laketable refresh'.",
         )
-    back, gone = _differing(before, after), _differing(after, before)
+    if _is_restored(current, target):
+        return None
+    back, gone = _differing(after, before), _differing(before, after)
     if not back and not gone:
         return None
     work = Restore(target=target, head=head, memory=memory_at(current, target))
@@ -145,6 +150,16 @@ def _at_time(current: Observed, text: str) -> int | None:
     return next((id_ for since, id_ in reversed(current.snapshot_log) if since <= time_ms), None)
 
 
+def _is_restored(current: Observed, target: int) -> bool:
+    """Say whether main's head is what a restore of the target made: the same rows, in files of other names."""
+    last = next((r for r in reversed(read(current.bookkeeping).history) if r.kind == OperationKind.RESTORE.value), None)
+    if last is None or last.published_id != current.version.snapshot_id or last.snapshot_id is None:
+        return False
+    memory = {key: current.bookkeeping.get(key, "") for key in last.properties or {}}
+    work = Restore(target=target, head=last.snapshot_id, memory=memory)
+    return restore_id(current.version.uuid, work) == last.operation
+
+
 def _differing(files: Sequence[DataFile], others: Sequence[DataFile]) -> list[DataFile]:
     """List the files that the other side lacks, or has with other row deletes as far as anybody can tell."""
     known = {file.path: file for file in others}
@@ -175,7 +190,7 @@ def _summary(current: Observed, target: int, back: int, gone: int) -> str:
 def _refusals(spec: TableSpec, back: Sequence[DataFile]) -> Iterator[Finding]:
     """Say what the table's schema cannot hold of the files that come back."""
     paths = paths_by_id(spec.schema)
-    lost = {id_ for file in back for id_ in file.column_bytes if id_ not in paths}
+    lost = {id_ for file in back for id_ in file.column_bytes if id_ not in paths and id_ < _RESERVED_IDS}
     if lost:
         amount = sum(file.column_bytes.get(id_, 0) for file in back for id_ in lost)
         yield finding(

@@ -7,7 +7,7 @@ times, and what others ingest meanwhile changes neither an operation's id nor a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -22,11 +22,11 @@ from reconciler.plan.built import (
     TableLayout,
     aspects_of,
     built_key,
+    is_whole,
     lacks,
     layout_of,
     print_built,
     read_built,
-    trusted,
 )
 from reconciler.plan.data import Planned, branch_of, published_properties, upkeep_commit, with_real_ids
 from reconciler.plan.findings import finding
@@ -77,32 +77,32 @@ def rewrite_memory_after(
     return after
 
 
-def rewritten_properties(rewrite: Rewrite, *, base: int, through: int, own: int) -> dict[str, str]:
-    """Return the memory that rides in the commit which publishes a rewrite; see `Built` for the numbers."""
+def built_at_first(desired: Desired, spec: TableSpec) -> dict[str, str]:
+    """Return the memory of a table that was made as its manifest says."""
+    return {key: value for key, value in rewrite_memory_after(desired, None, spec, ()).items() if value is not None}
+
+
+def rewritten_properties(rewrite: Rewrite, built: Mapping[str, Built]) -> dict[str, str]:
+    """Return the memory that rides in the commit which publishes a rewrite; `built` says which files have an aspect."""
     properties = published_properties(rewrite.backfill) if rewrite.backfill else {}
     for aspect in rewrite.aspects:
-        built = Built(
-            definition=aspect.definition,
-            revision=aspect.revision,
-            round=aspect.round,
-            base=base,
-            through=through,
-            own=own,
+        known = msgspec.structs.replace(
+            built[aspect.name], definition=aspect.definition, revision=aspect.revision, round=aspect.round
         )
-        properties[built_key(aspect.name)] = print_built(built)
+        properties[built_key(aspect.name)] = print_built(known)
     return properties
 
 
 # ---------------------------------------------------------------- plan
 
 
-def needs_layouts(desired: Desired, current: Observed | None) -> bool:
+def needs_layouts(desired: Desired, current: Observed | None, target: TableSpec) -> bool:
     """Say whether planning needs the live data files: only when main moved since all of them were as they should be."""
     if current is None or current.version.snapshot_id is None:
         return False
     head = current.version.snapshot_id
-    memories = (read_built(current.bookkeeping, a.name) for a in aspects_of(desired, current.spec))
-    return any(built is None or built.base != head or built.own for built in memories)
+    aspects = aspects_of(desired, target)
+    return any(not is_whole(aspect, read_built(current.bookkeeping, aspect.name), head) for aspect in aspects)
 
 
 def plan_rewrites(
@@ -123,7 +123,7 @@ def plan_rewrites(
         planned = msgspec.structs.replace(planned, upkeep=(*planned.upkeep, forget))
     if current.version.snapshot_id is None:
         return planned
-    view = _View(current, with_real_ids(current, target, changes), files or (), changes)
+    view = _View(current, with_real_ids(current, target, changes), files, changes)
     is_filling = any(isinstance(o.work, Backfill) and not o.work.is_fill for o in planned.operations)
     pending = view.pending(desired) or (view.kept(desired) if is_filling else ())
     if pending:
@@ -139,17 +139,17 @@ class _View:
     """A table's files against what they shall have, once the metadata changes are made."""
 
     def __init__(
-        self, current: Observed, target: TableSpec, files: Sequence[DataFile], changes: Sequence[Change]
+        self, current: Observed, target: TableSpec, files: Sequence[DataFile] | None, changes: Sequence[Change]
     ) -> None:
         self.current, self.target = current, target
-        self.files = [file for file in files if file.rows]
+        self.files = [file for file in files or () if file.rows]
+        self.is_unread = files is None
         self.repartitions = any(isinstance(change, SetPartitioning) for change in changes)
         self.sorts = any(isinstance(change, SetSortOrder) for change in changes) and bool(target.sort_order)
         moves = any(isinstance(change, SetPartitioning | SetSortOrder) for change in changes)
         version = current.version
         order = version.sort_order_id if target.sort_order else 0
         self.layout = _NO_LAYOUT if moves else TableLayout(spec_id=version.spec_id, sort_order_id=order)
-        self._log = [snapshot_id for _, snapshot_id in current.snapshot_log]
 
     def built(self, aspect: Aspect) -> Built | None:
         """Return what the table remembers of an aspect."""
@@ -157,7 +157,9 @@ class _View:
 
     def lacking(self, aspect: Aspect) -> list[DataFile]:
         """List the files that an aspect is to be given."""
-        built = trusted(self.built(aspect), self._log)
+        built, is_layout = self.built(aspect), aspect.kind is AspectKind.LAYOUT
+        if not is_layout and is_whole(aspect, built, self.current.version.snapshot_id):
+            return []
         return [file for file in self.files if lacks(aspect, layout_of(file), self.layout, built)]
 
     def pending(self, desired: Desired) -> tuple[Aspect, ...]:
@@ -166,7 +168,8 @@ class _View:
         New files have to keep what the old ones had, and what others brought without it is brought up on the way.
         """
         found = [self._next(aspect) for aspect in aspects_of(desired, self.target)]
-        is_due = any(a.round == 0 and (self.built(a) is not None or self.lacking(a)) for a in found)
+        new = [aspect for aspect in found if not aspect.round]
+        is_due = any(self.is_unread or self.built(aspect) is not None or self.lacking(aspect) for aspect in new)
         return tuple(found) if is_due else ()
 
     def kept(self, desired: Desired) -> tuple[Aspect, ...]:
@@ -182,9 +185,9 @@ class _View:
         return msgspec.structs.replace(aspect, revision=before.revision + 1 if before else 1)
 
     def behind(self, desired: Desired) -> tuple[Aspect, ...]:
-        """Return what files that others brought do not have yet."""
-        found = (self._next(aspect) for aspect in aspects_of(desired, self.target))
-        return tuple(aspect for aspect in found if aspect.round and self.lacking(aspect))
+        """Return what is wanted when files that others brought lack some of it: new files have to keep the rest."""
+        found = tuple(self._next(aspect) for aspect in aspects_of(desired, self.target))
+        return found if any(aspect.round and self.lacking(aspect) for aspect in found) else ()
 
 
 def _with_rewrite(view: _View, pending: tuple[Aspect, ...], planned: Planned, *, cleans: bool) -> Planned:
@@ -272,6 +275,8 @@ def _lag(view: _View, rewrite: Rewrite) -> str:
     texts = []
     for aspect in rewrite.aspects:
         missing, total = len(view.lacking(aspect)), len(view.files)
+        if not missing:
+            continue
         done = f"{total - missing:,} of {plural(total, 'file')}"
         if aspect.kind is AspectKind.LAYOUT:
             texts.append(f"{done} in the table's layout")

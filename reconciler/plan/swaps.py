@@ -78,7 +78,7 @@ def _swapped(pending: Pending, new_id: int) -> SwappedColumn:
 def _operation(current: Observed, ready: Sequence[Pending], columns: tuple[SwappedColumn, ...]) -> Operation:
     names = ", ".join(f"{p.wanted.name} ({p.live.type} → {p.wanted.type})" for p in ready)
     return Operation(
-        id=data_operation_id(current.version.uuid, OperationKind.SWAP, columns, ",".join(str(p.undone) for p in ready)),
+        id=data_operation_id(current.version.uuid, OperationKind.SWAP, columns, ""),
         kind=OperationKind.SWAP,
         summary=f"exchange names once every row is converted: {names} (1 commit)",
         operation_class=OperationClass.METADATA_ONLY,
@@ -160,7 +160,7 @@ def _exchange(fields: Sequence[Field], column: SwappedColumn) -> list[Field]:
         doc=former.doc,
         write_default=column.default if column.states_default else twin.write_default,
     )
-    old = msgspec.structs.replace(former, name=_free_name(former, fields), required=False)
+    old = msgspec.structs.replace(former, name=_free_name(former, fields), required=False, write_default=None)
     places = {former.id: new, twin.id: old}
     return [places.get(field.id, field) for field in fields]
 

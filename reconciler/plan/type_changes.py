@@ -26,17 +26,12 @@ LENIENT = "Null"
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a table knows of a column that has a twin; `swapped_ms` None: the twin does not have its name yet.
-
-    `filled` is what it knew of the twin's values before the names were exchanged, `undone` how often that was undone.
-    """
+    """What a table knows of a column that has a twin; `swapped_ms` None: the twin does not have its name yet."""
 
     new: int
     to: str
     rule: TypeChange
     swapped_ms: int | None = None
-    filled: str = ""
-    undone: int = 0
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +43,6 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     twin: str | None
     conversion: Conversion
     states_default: bool = False
-    undone: int = 0
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,7 +166,6 @@ def _pending(
         twin=None if made is not None and made.type != wanted.type else twin,
         conversion=how,
         states_default=(name,) in desired.defaults_stated,
-        undone=memory.undone if memory else 0,
     )
 
 
@@ -302,9 +295,9 @@ def _computed_findings(desired: Desired, current: Observed, pending: tuple[Pendi
 
 
 def type_memory_after(
-    desired: Desired, current: Observed | None, target: TableSpec, *, computed_key: str, is_undo: bool, now_ms: int
+    desired: Desired, current: Observed | None, target: TableSpec, *, is_undo: bool, now_ms: int
 ) -> dict[str, str | None]:
-    """Return the memory that a metadata commit writes; `computed_key` is the prefix of the twins' own. None: unset."""
+    """Return the memory that a metadata commit writes; None: unset."""
     if current is None:
         return {}
     live = {field.id: field for field in current.spec.schema.fields}
@@ -316,14 +309,7 @@ def type_memory_after(
             made[key(field_id)] = None
         elif memory.swapped_ms is None and after[memory.new].name == live[field_id].name:
             rule = desired.type_changes.get(after[memory.new].name, memory.rule)
-            filled = current.bookkeeping.get(f"{computed_key}{memory.new}", "")
-            made[key(field_id)] = encode(msgspec.structs.replace(memory, swapped_ms=now_ms, rule=rule, filled=filled))
-        elif memory.swapped_ms is not None and after[memory.new].name.endswith(NEW):
-            made[key(field_id)] = encode(
-                msgspec.structs.replace(memory, swapped_ms=None, filled="", undone=memory.undone + 1)
-            )
-            if memory.filled:
-                made[f"{computed_key}{memory.new}"] = memory.filled
+            made[key(field_id)] = encode(msgspec.structs.replace(memory, swapped_ms=now_ms, rule=rule))
     if is_undo:
         return made
     ids = {field.name: field.id for field in target.schema.fields}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -47,6 +47,14 @@ def status_table(reports: Sequence[Report], width: int, *, color: bool = False) 
     """Render `status`: each table's verdict, size and pending plan."""
     rows = [_status_row(report) for report in reports]
     return table(("table", "verdict", "class", "rows", "size", "pending", "plan"), rows, width, color=color)
+
+
+def upkeep_lines(reports: Sequence[Report]) -> Iterator[str]:
+    """Say which data of which table lag behind: indexes, layouts, views; `apply --include-upkeep` brings them up."""
+    for report in reports:
+        for operation in report.plan.upkeep if report.plan else ():
+            if operation.work is not None:
+                yield f"{clean(report.name)}: {clean(operation.summary)}"
 
 
 def _status_row(report: Report) -> tuple[object, ...]:

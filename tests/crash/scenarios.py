@@ -72,6 +72,51 @@ BACKFILL = Scenario(
 )
 
 
+# ---------------------------------------------------------------- another layout, and a value, in one pass
+
+
+def _prepare_rewrite(world: World) -> None:
+    _prepare_backfill(world)
+    bucketed = ("partitioning:", "  - {column: id, transform: 'bucket[3]'}", "rewriteExisting: true")
+    total = "  - {name: total, type: long, computed: {expression: 'x * 2 + id'}}"
+    columns = ("columns:", "  - {name: id, type: long}", "  - {name: x, type: long}", total)
+    world.declare("orders", *columns, *bucketed)
+
+
+REWRITE = Scenario(
+    kind="rewrite",
+    prepare=_prepare_rewrite,
+    writes=(
+        "orders: schema + add-spec + set-default-spec + properties + point undo tag",
+        f"orders: {BRANCH}",
+        f"orders: {CHUNK}",
+        f"orders: {CHUNK}",
+        f"orders: {PUBLISH}",
+    ),
+    rows=BACKFILL.rows,
+    columns=BACKFILL.columns,
+    chunks=2,
+)
+
+
+def _prepare_count(world: World) -> None:
+    columns = ("columns:", "  - {name: id, type: long}", "  - {name: x, type: long}")
+    world.declare("orders", *columns)
+    world.ok("apply", "-f", ".", "--auto-approve")
+    world.add("orders", orders(12))
+    world.declare("orders", *columns, "indexes:", "  - {name: values, columns: [x], type: ndv}")
+
+
+COUNT = Scenario(
+    kind="distinct counts",
+    prepare=_prepare_count,
+    writes=("orders: set-statistics",),
+    rows={"orders": [(r["id"], r["x"]) for r in orders(12)]},
+    columns={"orders": ("id", "x")},
+    chunks=0,
+)
+
+
 # ---------------------------------------------------------------- x = x + 1
 
 
@@ -147,4 +192,4 @@ INCREMENTAL_REFRESH = Scenario(
     command=lambda world: ("laketable", "refresh", "-f", "."),
 )
 
-SCENARIOS = (BACKFILL, CANARY, FIRST_REFRESH, INCREMENTAL_REFRESH)
+SCENARIOS = (BACKFILL, REWRITE, COUNT, CANARY, FIRST_REFRESH, INCREMENTAL_REFRESH)

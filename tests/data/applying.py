@@ -38,9 +38,9 @@ class Applier:
         """Plan and carry out."""
         return list(execute(self.propose(desired, approve=approve), self.execution(desired, engine)))
 
-    def ok(self, desired: Desired, **more: bool) -> list[Event]:
+    def ok(self, desired: Desired) -> list[Event]:
         """Apply; it must succeed, and leave nothing to do."""
-        events = self.apply(desired, **more)
+        events = self.apply(desired)
         assert not [e for e in events if isinstance(e, Failed | Refused)], events
         left = self.propose(desired).plan
         assert left is not None

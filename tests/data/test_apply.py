@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.engines.local_runtime import LocalRuntime
 from tests.cli.lab import Lab
 
 pytestmark = pytest.mark.spark
@@ -44,11 +45,12 @@ def test_apply_commits_the_column_and_fills_its_rows(lab: Lab) -> None:
     assert drift.code == 0
     assert "filled total" in lab.ok("backfill", "-f", path).out
     assert sorted((r["id"], r["total"]) for r in lab.rows() if r["id"] == 4) == [(4, 12)]
-    assert list(lab.table().metadata.refs) == ["main"]
+    assert branches(lab) == []
 
 
 def branches(lab: Lab) -> list[str]:
-    return [name for name in lab.table().metadata.refs if name != "main"]
+    refs = lab.table().metadata.refs
+    return [name for name, ref in refs.items() if name != "main" and ref.snapshot_ref_type == "branch"]
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
@@ -98,15 +100,56 @@ def test_a_hostile_expression_is_refused_by_validate(lab: Lab) -> None:
     assert "orders.yaml:8" in result.err
 
 
-def test_a_runtime_that_is_not_there_yet_is_refused_at_plan_time(lab: Lab) -> None:
+def test_a_runtime_that_only_the_operator_starts_is_refused_at_plan_time(lab: Lab) -> None:
     lab.apply(PLAIN)
     lab.append([{"id": 1, "x": 1}])
     settings = "".join(f"    {key}: '{value}'\n" for key, value in lab.properties.items())
     lab.write(
         "catalog.yaml",
         "apiVersion: laketable.dev/v1alpha1\nkind: LakeCatalog\nmetadata: {name: lake, namespace: sales}\n"
-        f"spec:\n  properties:\n{settings}  runtime: {{type: connect, url: 'sc://localhost'}}\n",
+        f"spec:\n  properties:\n{settings}  runtime: {{type: job}}\n",
     )
     result = lab.run("plan", "-f", lab.manifest(COMPUTED))
     assert "LK208" in result.out
-    assert "Set its runtime to local" in result.out
+    assert "set its runtime to local" in result.out
+
+
+def test_a_catalog_alone_refuses_rows_before_it_commits_anything(lab: Lab) -> None:
+    lab.apply(PLAIN)
+    lab.append([{"id": 1, "x": 1}])
+    path = lab.manifest(COMPUTED)
+    with lab.untouched():
+        result = lab.run("apply", "-f", path, "--auto-approve", "--engine", "catalog")
+    assert result.code != 0
+    assert "A catalog reads and fills no rows" in result.err
+
+
+def test_an_approved_plan_goes_on_after_a_crash_before_its_branch(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.apply(PLAIN)
+    lab.append([{"id": 1, "x": 1}])
+    path = lab.manifest(COMPUTED)
+    lab.ok("plan", "-f", path, "--out", "plan.json")
+    approved = lab.plan_hash("-f", path)
+
+    class Crashed(BaseException):
+        """The machine went away when the job was to be started."""
+
+    def crash(self: LocalRuntime, plan: object) -> None:
+        raise Crashed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalRuntime, "run", crash)
+        with pytest.raises(Crashed):
+            lab.run("apply", "plan.json", "--approve", approved)
+    assert branches(lab) == []
+    assert "total" in lab.columns()
+    early = lab.manifest((*PLAIN, "name: total, type: long, computed: {expression: 'x * 3'}"), file="other.yaml")
+    assert lab.run("apply", "-f", early).code == 3, "another expression was not released"
+    result = lab.ok("apply", "plan.json")
+    assert "published total" in result.out
+    assert [row["total"] for row in lab.rows()] == [3]
+    tags = [name for name in lab.table().metadata.refs if name.startswith("lt_undo_")]
+    assert tags == [f"lt_undo_{approved[7:19]}"]
+    history = lab.ok("history", "sales.orders", "-o", "json").json()
+    assert [(r.get("kind", "commit"), r["plan"]) for r in history[1:]] == [("commit", approved), ("backfill", approved)]
+    assert history[-1]["bytes"] > 0

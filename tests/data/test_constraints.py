@@ -52,6 +52,27 @@ def test_a_violated_constraint_is_refused_with_its_count_and_the_table_is_untouc
     assert table.versions() == before
 
 
+def test_rows_of_others_are_held_to_it_on_request(table: Lake) -> None:
+    from reconciler.plan.constraints import recheck
+
+    applier = Applier(table)
+    desired = holding(table.wants(), small="x < 5")
+    applier.ok(desired)
+    for ids, expected in (((1,), Validated), ((2,), Refused)):
+        value = 4 if expected is Validated else 7
+        table.spark.sql(f"INSERT INTO {table.name} VALUES ({ids[0] + 100}, {value}, 'theirs')")
+        scan, made = recheck(table.observe()), applier.propose(desired).plan
+        assert scan is not None
+        assert made is not None
+        assert made.is_empty
+        run = applier.execution(desired).data
+        assert run is not None
+        request = applier.propose(desired).request
+        assert request is not None
+        last = list(run(request).run(msgspec.structs.replace(made, operations=(scan,))))[-1]
+        assert isinstance(last, expected)
+
+
 def test_a_changed_constraint_is_validated_again(table: Lake) -> None:
     applier = Applier(table)
     applier.ok(holding(table.wants(), small="x < 5"))

@@ -55,7 +55,7 @@ def test_a_partition_change_with_rewrite_is_one_pass_and_then_in_sync(lab: Lab) 
     assert {(row["reading_id"], row["fahrenheit"]) for row in rows} == {(i, i * 1.8 + 32) for i in before}
     version = lab.table(TABLE).metadata
     assert layouts(lab) == {(version.default_spec_id, version.default_sort_order_id)}
-    assert list(version.refs) == ["main"]
+    assert [name for name in version.refs if not name.startswith("lt_undo_")] == ["main"]
     assert lab.run("plan", "-f", SECOND, "--detailed-exitcode").code == 0
     # What others bring later neither drifts nor waits for an approval; it is brought up when somebody asks.
     lab.load([{**row, "fahrenheit": None} for row in readings(12, 2)], TABLE)

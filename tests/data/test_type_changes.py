@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from reconciler.model.table import Desired, TypeChange
 from reconciler.model.types import StructType
 from reconciler.plan.events import Failed, Refused
-from reconciler.plan.operations import OperationClass, OperationKind
+from reconciler.plan.operations import OperationClass
 from reconciler.plan.type_changes import memories
 from tests.data.applying import Applier
 from tests.data.kit import NOW_MS, Lake, Shop

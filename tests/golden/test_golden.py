@@ -24,6 +24,7 @@ from reconciler.plan.operations import Plan
 from reconciler.plan.planner import plan
 from reconciler.plan.policy import judge
 from reconciler.plan.proofs import needs_data_files
+from reconciler.plan.rewrites import needs_layouts
 from reconciler.plan.type_changes import expand
 from reconciler.render.report import Report
 from reconciler.render.text import render_report
@@ -62,7 +63,8 @@ def make_plan(case: Path) -> Plan:
     desired = types.desired
     binding = bind(desired, live, now_ms=NOW_MS)
     changes = diff(live.spec if live else None, binding.spec)
-    needs_rows = needs_data_files(changes) or needs_files(desired, live) or needs_scan(desired, live) or types.checks
+    needs_rows = needs_layouts(desired, live, binding.spec) or needs_data_files(changes)
+    needs_rows = needs_rows or needs_files(desired, live) or needs_scan(desired, live) or types.checks
     files = current.files if current and needs_rows else None
     dialect = dialect_for(desired.format)
     return plan(desired, live, binding, changes, dialect=dialect, catalog="lake", files=files, types=types)

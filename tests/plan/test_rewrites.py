@@ -31,10 +31,10 @@ from reconciler.model.table import (
     TableVersion,
 )
 from reconciler.model.types import Field, StructType
-from reconciler.plan.built import Built, built_key, print_built, read_built, trusted
+from reconciler.plan.built import MAX_RANGES, Built, built_key, print_built, ranges_of, read_built
 from reconciler.plan.data import branch_of, data_operations
 from reconciler.plan.operations import AspectKind, Fidelity, Operation, OperationKind, Plan, Rewrite
-from reconciler.plan.planner import plan
+from reconciler.plan.planner import plan, plan_offline
 from reconciler.plan.rewrites import needs_layouts, rewrite_memory_after, rewritten_properties
 
 IDENT = TableIdent(("sales",), "orders")
@@ -122,8 +122,9 @@ def work_of(operation: Operation) -> Rewrite:
     return operation.work
 
 
-def published(operation: Operation, *, through: int = 5, own: int = 0, base: int = HEAD) -> dict[str, str]:
-    return rewritten_properties(work_of(operation), base=base, through=through, own=own)
+def published(operation: Operation, *own: tuple[int, int], whole: int = HEAD) -> dict[str, str]:
+    built = {aspect.name: Built(whole=whole, own=own) for aspect in work_of(operation).aspects}
+    return rewritten_properties(work_of(operation), built)
 
 
 # ---------------------------------------------------------------- layout
@@ -224,10 +225,22 @@ def test_what_others_brought_since_is_upkeep_and_neither_drift_nor_in_the_hash()
 def test_manifests_are_read_only_when_main_moved() -> None:
     desired = wanted(partitioning=BUCKETS, rewrite_existing=True)
     memory = published(rewrite_of(planned(desired, observed())))
-    assert not needs_layouts(desired, observed(partitioning=LIVE_BUCKETS, memory=memory))
-    assert needs_layouts(desired, observed(partitioning=LIVE_BUCKETS, memory=memory, log=(HEAD, 8)))
-    assert needs_layouts(desired, observed(partitioning=LIVE_BUCKETS))
-    assert not needs_layouts(wanted(partitioning=BUCKETS), observed(partitioning=LIVE_BUCKETS, log=(HEAD, 8)))
+    there = observed(partitioning=LIVE_BUCKETS, memory=memory)
+    assert not needs_layouts(desired, there, there.spec)
+    assert needs_layouts(desired, there, observed().spec)
+    assert needs_layouts(desired, observed(partitioning=LIVE_BUCKETS, memory=memory, log=(HEAD, 8)), there.spec)
+    assert needs_layouts(desired, observed(partitioning=LIVE_BUCKETS), there.spec)
+    plain = wanted(partitioning=BUCKETS)
+    assert not needs_layouts(plain, observed(partitioning=LIVE_BUCKETS, log=(HEAD, 8)), there.spec)
+
+
+def test_offline_only_a_change_of_the_manifest_rewrites() -> None:
+    dialect = dialect_for(wanted().format)
+    before = wanted(partitioning=BUCKETS, rewrite_existing=True, indexes=(BLOOM,))
+    assert data_operations(plan_offline(before, before, dialect=dialect, now_ms=0)) == ()
+    after = msgspec.structs.replace(before, sort_order=BY_X)
+    (operation,) = data_operations(plan_offline(before, after, dialect=dialect, now_ms=0))
+    assert operation.kind is OperationKind.REWRITE
 
 
 def test_an_empty_table_remembers_with_its_metadata() -> None:
@@ -320,7 +333,8 @@ def test_a_bloom_index_is_a_property_and_inexact() -> None:
 def test_files_that_came_after_an_index_was_built_are_counted() -> None:
     desired = wanted(indexes=(BLOOM,))
     operation = rewrite_of(planned(desired, observed()))
-    current = observed(memory=published(operation, through=5, own=8), properties=desired.properties, log=(HEAD, 8, 9))
+    memory = published(operation, (4, 5), (8, 8))
+    current = observed(memory=memory, properties=desired.properties, log=(HEAD, 8, 9))
     files = (file("a", sequence=5), file("own", sequence=8), file("theirs", sequence=7), file("later", sequence=9))
     made = planned(desired, current, files)
     assert made.is_empty
@@ -328,27 +342,26 @@ def test_files_that_came_after_an_index_was_built_are_counted() -> None:
     assert lag.summary == "index by_note: indexed 2 of 4 files, later ones are looked into"
 
 
-def test_after_main_went_back_nothing_is_known_to_be_indexed() -> None:
+def test_after_main_went_back_older_files_count_as_without() -> None:
     desired = wanted(indexes=(CURVE,))
-    memory = published(rewrite_of(planned(desired, observed())))
+    memory = published(rewrite_of(planned(desired, observed())), (5, 6))
     back = observed(memory=memory, log=(6, HEAD, 6))
     (lag,) = (o for o in planned(desired, back, (file("a", sequence=3),)).upkeep if o.work is not None)
     assert lag.summary == "index both: indexed 0 of 1 file"
 
 
 @pytest.mark.parametrize(
-    ("log", "holds"),
+    ("numbers", "ranges"),
     [
-        pytest.param((5, 7, 8), True, id="moved-on"),
-        pytest.param((8, 9), True, id="expired"),
-        pytest.param((5, 7, 5), False, id="back-before"),
-        pytest.param((7, 8, 9, 8), False, id="back-to-between"),
-        pytest.param((5, 7, 8, 7), False, id="back-to-it"),
+        pytest.param({3, 1, 2, 7}, ((1, 3), (7, 7)), id="runs"),
+        pytest.param({0}, (), id="format-1"),
+        pytest.param(set(range(2, 2 * MAX_RANGES + 4, 2)), MAX_RANGES, id="too-many"),
     ],
 )
-def test_memory_is_trusted_while_main_only_moves_on(log: tuple[int, ...], holds: bool) -> None:
-    built = Built(definition="x", base=7)
-    assert (trusted(built, log) is built) is holds
+def test_sequence_numbers_are_kept_as_ranges(numbers: set[int], ranges: object) -> None:
+    found = ranges_of(numbers)
+    assert (len(found) if isinstance(ranges, int) else found) == ranges
+    assert not numbers or not found or found[-1][1] == max(numbers)
 
 
 def test_a_backfill_hands_indexes_on_that_no_manifest_tells() -> None:

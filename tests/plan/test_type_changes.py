@@ -39,7 +39,7 @@ WEEK = TypeChange().keep_old_ms
 def manifest(to: str = "decimal(18,2)", *, required: bool = False, **more: object) -> Desired:
     rule = more.pop("rule", TypeChange())
     columns = (wanted("id", "long"), wanted("amount", to, required=required), wanted("note"))
-    return msgspec.structs.replace(desired(*columns), type_changes={"amount": rule}, **more)  # type: ignore[arg-type]
+    return msgspec.structs.replace(desired(*columns), type_changes={"amount": rule}, **more)
 
 
 def live(table: TableSpec = LIVE, *, rows: bool = True) -> Observed:
@@ -66,7 +66,7 @@ def committed(wish: Desired, current: Observed, target: TableSpec, *, now_ms: in
     """What the pipeline's commit of a target leaves: the schema, and the memory that rides along."""
     meant = expand(wish, current, now_ms=now_ms).desired
     memory: dict[str, str | None] = dict(memory_after(meant, current, target))
-    memory |= type_memory_after(wish, current, target, computed_key=COMPUTED_PREFIX, is_undo=False, now_ms=now_ms)
+    memory |= type_memory_after(wish, current, target, is_undo=False, now_ms=now_ms)
     kept = {k: v for k, v in {**current.bookkeeping, **memory}.items() if v is not None}
     ours = write(managed_after(meant, target, read(current.bookkeeping), now_ms=now_ms))
     last = max(current.version.last_field_id, *(f.id for f in target.schema.fields))
@@ -218,6 +218,20 @@ def test_a_required_column_is_optional_while_it_is_kept() -> None:
     done = through(wish, live(table))[-1]
     required = {f.name: f.required for f in done.spec.schema.fields}
     assert required == {"id": False, "amount": True, "note": False, f"amount{OLD}": False}
+
+
+def test_a_default_is_of_the_converted_column_only() -> None:
+    former = msgspec.structs.replace(field(2, "amount", "string"), write_default="0")
+    table = spec(field(1, "id", "long"), former, field(3, "note"), format_version=3)
+    wish = manifest("int", defaults_stated=frozenset({("amount",)}))
+    columns = tuple(
+        msgspec.structs.replace(f, write_default=7, initial_default=7) if f.name == "amount" else f
+        for f in wish.columns.fields
+    )
+    states = through(msgspec.structs.replace(wish, columns=struct(*columns)), live(table))
+    assert states[1].spec.schema.fields[-1].initial_default is None, "rows without a value must stay to be seen"
+    defaults = {f.name: f.write_default for f in states[-1].spec.schema.fields}
+    assert defaults == {"id": None, "amount": 7, "note": None, f"amount{OLD}": None}
 
 
 # ---------------------------------------------------------------- refusals

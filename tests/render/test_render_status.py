@@ -1,5 +1,8 @@
+import msgspec
+
 from reconciler.errors import CatalogUnavailable
 from reconciler.model.bookkeeping import HistoryRecord
+from reconciler.plan.operations import Operation, OperationClass, OperationKind, Rewrite
 from reconciler.render.report import Report
 from reconciler.render.safe import display_width
 from reconciler.render.status import (
@@ -12,6 +15,7 @@ from reconciler.render.status import (
     history_table,
     status_table,
     table,
+    upkeep_lines,
 )
 from tests.goldens import Golden
 from tests.render import samples
@@ -79,6 +83,18 @@ def test_the_commands_tables(golden: Golden) -> None:
         "doctor": doctor_table(checks, 120),
     }
     golden.check("render/tables.txt", "\n".join(f"$ laketable {name}\n{page}" for name, page in pages.items()))
+
+
+def test_the_status_says_what_lags_behind_and_nothing_of_metadata() -> None:
+    lag = Operation(
+        id="1",
+        kind=OperationKind.REWRITE,
+        summary="index by_note: indexed 90 of 120 files",
+        operation_class=OperationClass.REWRITE,
+        work=Rewrite(aspects=()),
+    )
+    report = Report.of(plan(upkeep=(lag, msgspec.structs.replace(lag, work=None))), decision("allow"))
+    assert list(upkeep_lines([report])) == ["sales.orders: index by_note: indexed 90 of 120 files"]
 
 
 def test_a_failed_check_is_red() -> None:

@@ -1,0 +1,186 @@
+"""Bringing back rows on a real Iceberg: a new snapshot, everybody's history kept, the same after any crash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from reconciler.engines.staged import staging_ref
+from reconciler.errors import CommitConflict, RefNotFound
+from reconciler.model import bookkeeping
+from reconciler.model.table import Computed
+from reconciler.pipeline import Approval, Request, propose_restore, propose_undo
+from reconciler.plan.data import remembered
+from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan
+from reconciler.plan.policy import Outcome
+from tests.data.kit import NOW_MS, Killed, Lake, Shop, Writes
+
+ROWS = ("id", "x", "note")
+
+
+def request(table: Lake) -> Request:
+    return Request.undo(table.ident, "test", table.catalog, table.catalog_name, ())
+
+
+def planned(table: Lake, to: str) -> Plan:
+    proposal = propose_restore(request(table), table.observe(), to, Approval(), now_ms=NOW_MS)
+    assert proposal.plan is not None
+    assert proposal.decision is not None
+    if proposal.plan.operations:
+        assert proposal.decision.outcome in (Outcome.NEEDS_APPROVAL, Outcome.DENY)
+    return proposal.plan
+
+
+def restore(table: Lake, to: str) -> Operation:
+    made = planned(table, to)
+    assert not made.is_blocked, made.findings
+    return next(o for o in made.operations if o.kind is OperationKind.RESTORE)
+
+
+def changed(shop: Shop, lake: str = "embedded", version: int = 2) -> tuple[Lake, list[tuple[Any, ...]], int]:
+    """Make a table, note its rows and snapshot, and let others delete, update and append."""
+    table = shop.fresh(lake, version=version, files=2)
+    rows, target = table.rows(*ROWS), table.ancestry()[0]
+    shop.spark.sql(f"DELETE FROM {table.name} WHERE id = 5")
+    shop.spark.sql(f"UPDATE {table.name} SET x = 99 WHERE id < 2")
+    table.append(range(20, 24))
+    return table, rows, target
+
+
+@pytest.mark.parametrize(("lake", "version"), [("embedded", 2), ("rest", 3)])
+def test_rows_come_back_in_a_new_commit_on_top_of_everybodys(shop: Shop, lake: str, version: int) -> None:
+    table, rows, target = changed(shop, lake, version)
+    heads = table.ancestry()
+    made = planned(table, str(target))
+    assert made.operation_class is OperationClass.DESTRUCTIVE
+    wanted = restore(table, str(target))
+    assert wanted.cost.bytes_rewritten > 0
+    table.run(wanted)
+    assert table.rows(*ROWS) == rows
+    assert table.ancestry()[1:] == heads
+    assert table.branches() == []
+    with pytest.raises(RefNotFound, match="already"):
+        planned(table, str(target))
+    changelog = table.snapshots()[-1]["summary"]
+    assert changelog["operation"] == "overwrite"
+    assert int(changelog["deleted-data-files"]) > 0
+
+
+def test_by_tag_by_time_and_what_is_not_there(shop: Shop) -> None:
+    table, rows, target = changed(shop)
+    shop.spark.sql(f"ALTER TABLE {table.name} CREATE TAG good AS OF VERSION {target}")
+    with pytest.raises(RefNotFound, match="tags: good"):
+        planned(table, "bad")
+    with pytest.raises(RefNotFound):
+        planned(table, "1999-01-01T00:00:00Z")
+    now = planned(table, "good")
+    assert now.hash != planned(table, str(table.ancestry()[1])).hash
+    table.append(range(30, 32))
+    assert planned(table, "good").hash != now.hash, "the hash covers main's head"
+    table.run(restore(table, "good"))
+    assert table.rows(*ROWS) == rows
+
+
+def test_whole_deletions_come_back_and_an_emptied_table_too(shop: Shop) -> None:
+    table = shop.fresh(files=2)
+    rows, target = table.rows(*ROWS), table.ancestry()[0]
+    shop.spark.sql(f"DELETE FROM {table.name}")
+    assert table.rows(*ROWS) == []
+    table.run(restore(table, str(target)))
+    assert table.rows(*ROWS) == rows
+
+
+def test_what_others_append_after_the_approval_stays(shop: Shop) -> None:
+    table, rows, target = changed(shop)
+    wanted = restore(table, str(target))
+    table.append(range(40, 42))
+    staged = table.start(wanted)
+    table.append(range(50, 52))
+    staged.commit()
+    ids = [row[0] for row in table.rows(*ROWS)]
+    assert sorted(ids) == sorted([*(row[0] for row in rows), 40, 41, 50, 51])
+
+
+POINTS = [(1, "before"), (1, "after"), (2, "before"), (2, "after"), (3, "before"), (3, "after")]
+
+
+@pytest.mark.parametrize("point", POINTS, ids=[f"{n}-{when}" for n, when in POINTS])
+def test_a_crash_at_any_write_ends_in_the_same_rows(shop: Shop, point: tuple[int, str]) -> None:
+    table, rows, target = changed(shop)
+    wanted = restore(table, str(target))
+    writes = Writes(point)
+    with pytest.raises(Killed):
+        table.run(wanted, table.engine(writes))
+    table.run(wanted)
+    assert table.rows(*ROWS) == rows
+    assert table.branches() == []
+    quiet = Writes()
+    table.run(wanted, table.engine(quiet))
+    assert quiet.count == 0
+
+
+def test_a_dropped_column_and_a_required_one_are_refused(shop: Shop) -> None:
+    table, _, target = changed(shop)
+    shop.spark.sql(f"ALTER TABLE {table.name} DROP COLUMN note")
+    assert [f.code for f in planned(table, str(target)).findings] == ["LK219"]
+
+
+# ---------------------------------------------------------------- undo
+
+
+def published(table: Lake, computed: Computed, plan: str) -> None:
+    """Apply a computed column as the pipeline does, its history included."""
+    operation = table.evolve(table.wants(total=computed))
+    ref = staging_ref(table.ident, table.observe().version.uuid, operation)
+    ref = msgspec.structs.replace(ref, plan=plan, actor="ci")
+    table.engine().execute(operation, ref, lambda event: None).commit()
+
+
+FIRST, SECOND = "sha256:" + "a" * 64, "sha256:" + "b" * 64
+
+
+def undo(table: Lake, wanted: str | None = None) -> Plan:
+    made = propose_undo(request(table), table.observe(), Approval(), now_ms=NOW_MS, wanted=wanted).plan
+    assert made is not None
+    return made
+
+
+def test_undoing_a_changed_expression_brings_its_values_back_and_it_can_be_applied_again(shop: Shop) -> None:
+    table = shop.fresh(files=2)
+    doubled, tripled = Computed(expression="x * 2"), Computed(expression="x * 3")
+    published(table, doubled, FIRST)
+    rows = table.rows("id", "total")
+    field_id = table.observe().spec.schema.fields[-1].id
+    published(table, tripled, SECOND)
+    assert table.rows("id", "total") != rows
+    record = bookkeeping.read(table.observe().bookkeeping).history[-1]
+    assert (record.plan, record.actor, record.kind, record.rows) == (SECOND, "ci", "backfill", 8)
+    assert record.bytes_estimated > 0
+    (wanted, *_) = [o for o in undo(table).operations if o.kind is OperationKind.RESTORE]
+    table.run(wanted)
+    assert table.rows("id", "total") == rows
+    memory = remembered(table.observe().bookkeeping, field_id)
+    assert memory is not None
+    assert memory.revision == 3
+    assert table.plan(table.wants(total=doubled)).operations == ()
+    again = table.evolve(table.wants(total=tripled))
+    table.run(again)
+    assert {total for id_, total in table.rows("id", "total") if id_ == 1} == {3}
+
+
+def test_undo_refuses_to_take_back_what_others_committed(shop: Shop) -> None:
+    table = shop.fresh(files=2)
+    published(table, Computed(expression="x * 2"), FIRST)
+    published(table, Computed(expression="x * 3"), SECOND)
+    table.append(range(20, 22))
+    with pytest.raises(CommitConflict, match="Others have committed"):
+        undo(table)
+
+
+def test_an_unknown_plan_is_not_undone(shop: Shop) -> None:
+    table = shop.fresh(files=1)
+    published(table, Computed(expression="x * 2"), FIRST)
+    with pytest.raises(RefNotFound, match="remembers no plan"):
+        undo(table, "c" * 64)

@@ -1,0 +1,168 @@
+"""A type change killed after each of its writes, and beside writers that append all the time.
+
+The writes are counted by the catalog's own metadata log: one that bypasses the hooks fails the test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from reconciler.diff.changes import RenameColumn
+from reconciler.engines.swap_check import SwapCheck
+from reconciler.pipeline import swapping
+from reconciler.plan.events import Refused
+from reconciler.plan.type_changes import memories
+from tests.data.applying import Applier
+from tests.data.kit import Killed, Lake, Shop, Writes
+from tests.data.test_type_changes import columns, converted, turning, write
+
+FILES = 2
+ROWS = 4 * FILES
+
+
+def fresh(shop: Shop, lake: str = "embedded", version: int = 2) -> Lake:
+    made = shop.fresh(lake, files=0, version=version)
+    for number in range(FILES):
+        write(made, range(4 * number, 4 * number + 4))
+    return made
+
+
+@contextmanager
+def hooked(table: Lake, writes: Writes) -> Iterator[Applier]:
+    """Let commits of the catalog and of the engine go through the same counter."""
+    commit = table.catalog.apply
+    table.catalog.apply = lambda *args, **more: writes.around(lambda: commit(*args, **more))  # type: ignore
+    try:
+        yield Applier(table, table=writes)
+    finally:
+        table.catalog.apply = commit  # type: ignore[method-assign]
+
+
+def converges(table: Lake, rows: int = ROWS) -> None:
+    """What must hold after every run, however often it was killed."""
+    Applier(table).ok(turning(table))
+    assert columns(table) == {"id": "long", "x": "int", "note": "int", "note__lt_old": "string"}
+    assert table.rows("id", "note") == converted(range(rows))
+    assert [row for row in table.rows("id", "note__lt_old") if row[1] == str(row[0] * 10)] or rows == 0
+    assert [name for name in table.branches() if not name.startswith("lt_undo_")] == []
+    assert [m.swapped_ms is not None for m in memories(table.observe().bookkeeping).values()] == [True]
+    stamps = [s["summary"]["laketable.chunk"] for s in table.snapshots() if "laketable.chunk" in s["summary"]]
+    assert len(set(stamps)) == len(stamps)
+
+
+def test_killed_after_every_write_it_converges(shop: Shop) -> None:
+    table, writes = fresh(shop), Writes()
+    before = table.versions()
+    with hooked(table, writes) as applier:
+        applier.ok(turning(table))
+    converges(table)
+    assert table.versions() - before == writes.count, "a write went past the hooks"
+    assert writes.count == 1 + 1 + FILES + 1 + 1  # the twin, the branch, a chunk per file, publish, the swap
+    for number in range(1, writes.count + 1):
+        table = fresh(shop)
+        with hooked(table, Writes((number, "after"))) as applier, pytest.raises(Killed):
+            applier.apply(turning(table))
+        assert (columns(table)["note"] == "int") == (number == writes.count)
+        converges(table)
+
+
+class Appending(Writes):
+    """Lets another writer append after each of the job's writes."""
+
+    def __init__(self, append: Callable[[], None]) -> None:
+        super().__init__()
+        self._append = append
+
+    def around(self, commit: Callable[[], bool]) -> bool:
+        """Make one write, then somebody else's."""
+        done = super().around(commit)
+        self._append()
+        return done
+
+
+def test_rows_that_others_append_between_the_phases_are_converted_before_the_swap(shop: Shop) -> None:
+    table = fresh(shop)
+    arriving = list(range(ROWS, ROWS + 5))
+
+    def append() -> None:
+        if arriving:
+            write(table, range(arriving[0], arriving.pop(0) + 1))
+
+    with hooked(table, Appending(append)) as applier:
+        applier.ok(turning(table))
+    assert arriving == []
+    assert table.rows("id", "note") == converted(range(ROWS + 5))
+
+
+def swaps(args: tuple[Any, ...]) -> bool:
+    return any(isinstance(change, RenameColumn) for change in args[2])
+
+
+def test_beside_a_writer_that_never_rests_the_names_stay_and_nothing_is_lost(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(swapping, "SWAP_ROUNDS", 3)
+    table, more = fresh(shop), iter(range(ROWS, ROWS + 100))
+    commit = table.catalog.apply
+
+    def apply(*args: Any, **named: Any) -> Any:
+        if swaps(args):
+            number = next(more)
+            write(table, range(number, number + 1))
+        return commit(*args, **named)
+
+    table.catalog.apply = apply  # type: ignore[method-assign]
+    last = Applier(table).refused(turning(table))
+    assert isinstance(last, Refused)
+    assert "Others committed rows 3 times while the names were to be exchanged." in last.message
+    assert columns(table)["note"] == "string"
+    table.catalog.apply = commit  # type: ignore[method-assign]
+    converges(table, next(more))
+
+
+def test_the_oracle_notices_rows_that_were_not_converted(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant the fault: exchange the names without looking at what was appended meanwhile."""
+    monkeypatch.setattr(SwapCheck, "_scan", lambda self, head: None)
+    table = fresh(shop)
+    arriving = [ROWS]
+
+    def append() -> None:
+        is_staging = any(name.startswith("lt_") and "undo" not in name for name in table.branches())
+        if arriving and not is_staging and len(table.ancestry()) > FILES:
+            write(table, range(arriving[0], arriving.pop() + 1))
+
+    Applier(table, table=Appending(append)).apply(turning(table))
+    assert arriving == []
+    with pytest.raises(AssertionError):
+        assert table.rows("id", "note") == converted(range(ROWS + 1))
+
+
+def test_row_ids_and_defaults_of_a_v3_table(shop: Shop) -> None:
+    table = fresh(shop, "rest", 3)
+    before = table.rows("id", "_row_id")
+    converges(table)
+    assert table.rows("id", "_row_id") == before
+
+
+def test_a_type_change_can_be_undone_as_a_whole_and_done_again(shop: Shop) -> None:
+    from reconciler.pipeline import Approval, Request, execute, propose_undo
+
+    table = fresh(shop)
+    converges(table)
+    request = Request.undo(table.ident, "test", table.catalog, table.catalog_name, ())
+    applier = Applier(table)
+    proposal = propose_undo(request, table.observe(), Approval(), now_ms=applier.now_ms)
+    assert proposal.plan is not None
+    approval = Approval(hashes=frozenset({proposal.plan.hash}), auto=True)
+    proposal = propose_undo(request, table.observe(), approval, now_ms=applier.now_ms)
+    list(execute(proposal, applier.execution(turning(table))))
+    assert columns(table) == {"id": "long", "x": "int", "note": "string"}
+    assert memories(table.observe().bookkeeping) == {}
+    again = applier.propose(turning(table), approve=False)
+    assert again.decision is not None
+    assert again.decision.reasons  # it is asked for anew
+    converges(table)

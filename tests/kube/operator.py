@@ -46,18 +46,29 @@ class Operator:
 
     def __init__(self, kubeconfig: Path, log: Path, options: Sequence[str] = (), **environment: str) -> None:
         self.log_path = log
-        command = [sys.executable, "-c", _PROGRAM, "operator", "run", "--namespace", NAMESPACE]
+        start = [sys.executable, "-c", _PROGRAM, "operator", "run", "--namespace", NAMESPACE, "--allow-local-catalogs"]
+        self._command = [*start, *options]
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "PYTHONPATH") if name in os.environ}
-        with log.open("ab") as sink:
-            self.process = subprocess.Popen(
-                [*command, "--allow-local-catalogs", *options],
-                env={"PYTHONPATH": str(ROOT), **kept, "KUBECONFIG": str(kubeconfig), **environment},
+        self._environment = {"PYTHONPATH": str(ROOT), **kept, "KUBECONFIG": str(kubeconfig), **environment}
+        self.process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self.log_path.open("ab") as sink:
+            return subprocess.Popen(
+                self._command,
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
-                cwd=log.parent,
+                cwd=self.log_path.parent,
                 preexec_fn=die_with_parent,  # noqa: PLW1509  (one system call)
             )
+
+    def restart(self, number: int = signal.SIGKILL) -> int:
+        """End it, by default without warning, and start another; return the exit code."""
+        code = self.stop(number)
+        self.process = self._start()
+        return code
 
     @property
     def log(self) -> str:

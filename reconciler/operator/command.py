@@ -77,6 +77,7 @@ def run_command(
         stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
     logging.getLogger("kopf").setLevel(logging.WARNING)
+    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # that signals are ours is no news
     connection = connect()
     settings = Settings(
         namespace=own or connection.default_namespace,

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import signal
+import threading
 from collections.abc import AsyncIterator
 
 from reconciler.errors import EnvironmentProblem
@@ -31,7 +32,7 @@ from reconciler.operator.pool import CatalogPool
 from reconciler.operator.queue import Limits, WorkQueue
 from reconciler.operator.settings import Settings
 from reconciler.operator.store import Store, plan_entry
-from reconciler.operator.worker import Worker, group_of, lane_of
+from reconciler.operator.worker import Worker, group_of, lane_of, place_of
 
 logger = logging.getLogger("laketable.operator")
 _CLUSTER_DIGITS = 8
@@ -47,7 +48,7 @@ def forget_environment() -> None:
 async def operate(connection: Connection, settings: Settings) -> None:
     """Run until told to stop by SIGTERM or SIGINT, or until a watch dies."""
     forget_environment()
-    stop = asyncio.Event()
+    stop, end_watch = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -55,20 +56,25 @@ async def operate(connection: Connection, settings: Settings) -> None:
         await _prime(ctx, queue)
         logger.info("watching %d LakeTables as cluster %s", len(ctx.store.tables), ctx.settings.cluster)
         registry = watch.registry(ctx.store, queue.add)
-        watching = asyncio.create_task(watch.run(settings, registry, stop), name="watch")
+        watching = asyncio.create_task(watch.run(settings, registry, end_watch), name="watch")
         working = asyncio.create_task(queue.run(), name="work")
         stopping = asyncio.create_task(stop.wait(), name="stop")
         done, _ = await asyncio.wait({watching, working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        stop.set()
+        end_watch.set()
         working.cancel()
         await queue.drain(settings.grace_seconds)
         await local_jobs.stop_everything()
         await ctx.events.flush()
-        for task in (watching, working, stopping):
-            if task not in done:
-                task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        stopping.cancel()
+        if working in done:
+            await working
+        try:
+            await watching
+        except Exception as error:
+            raise EnvironmentProblem(
+                f"The watches of the Kubernetes API ended ({place_of(error)}).",
+                hint="Start the operator again; if that does not help, look at its role and the CRDs.",
+            ) from error
 
 
 @contextlib.asynccontextmanager

@@ -7,7 +7,9 @@ write nothing. No other module knows Kopf, `connection` excepted.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import kopf
 
@@ -21,7 +23,7 @@ Enqueue = Callable[[Key], None]
 
 
 def registry(store: Store, enqueue: Enqueue) -> kopf.OperatorRegistry:
-    """Return the handlers of one operator."""
+    """Return the handlers of one operator; what they hear is told on the loop that calls this."""
     made = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=made)
@@ -55,27 +57,40 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.queueing.idle_timeout = 1.0
 
 
-async def run(settings: Settings, made: kopf.OperatorRegistry, stop: asyncio.Event) -> None:
-    """Watch until `stop` is set; raises when a watch dies for good."""
-    await kopf.operator(
-        registry=made,
-        settings=kopf.OperatorSettings(),
-        standalone=True,
-        clusterwide=not settings.namespaces,
-        namespaces=list(settings.namespaces),
-        liveness_endpoint=settings.liveness or None,
-        stop_flag=stop,
-    )
+async def run(settings: Settings, made: kopf.OperatorRegistry, stop: threading.Event) -> None:
+    """Watch until `stop` is set; raises when a watch dies for good.
+
+    On a thread and a loop of its own: on ours Kopf would take our tasks for its own hung ones, and the signals for its.
+    """
+
+    def watching() -> None:
+        asyncio.run(
+            kopf.operator(
+                registry=made,
+                settings=kopf.OperatorSettings(),
+                standalone=True,
+                clusterwide=not settings.namespaces,
+                namespaces=list(settings.namespaces),
+                liveness_endpoint=settings.liveness or None,
+                stop_flag=stop,
+            )
+        )
+
+    with ThreadPoolExecutor(1, thread_name_prefix="watch") as thread:
+        await asyncio.get_running_loop().run_in_executor(thread, watching)
 
 
 Seen = Callable[[Store, Enqueue, Resource, str | None, Json], None]
 
 
 def _handler(resource: Resource, seen: Seen, store: Store, enqueue: Enqueue) -> Callable[..., object]:
+    loop = asyncio.get_running_loop()
+
     async def handler(event: dict[str, object], **_: object) -> None:
         raw, type_ = event.get("object"), event.get("type")
         if isinstance(raw, dict):
-            seen(store, enqueue, resource, type_ if isinstance(type_, str) else None, raw)
+            word = type_ if isinstance(type_, str) else None
+            loop.call_soon_threadsafe(seen, store, enqueue, resource, word, raw)
 
     return handler
 

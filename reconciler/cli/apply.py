@@ -9,7 +9,8 @@ from typing import Protocol
 import click
 
 from reconciler.cli import options
-from reconciler.cli.console import is_interactive, note, progress, say, wants_color, width
+from reconciler.cli.console import is_interactive, progress, say, wants_color, width
+from reconciler.cli.progress_bar import EventLines
 from reconciler.cli.project import load_tables
 from reconciler.cli.workspace import Workspace, now_ms, report, worst
 from reconciler.errors import ExitCode, PlanStale
@@ -18,7 +19,7 @@ from reconciler.pipeline.views import Key, in_order
 from reconciler.plan.events import Event, Failed, Refused, Skipped
 from reconciler.plan.operations import OperationClass
 from reconciler.plan.policy import Outcome, approves
-from reconciler.render.events import render_event, render_event_json
+from reconciler.render.events import render_event_json
 from reconciler.render.report import Verdict, short_hash
 from reconciler.render.text import render_report, render_summary
 
@@ -82,6 +83,7 @@ class TextShow:
 
     def __init__(self) -> None:
         self._many = False
+        self._lines = EventLines()
 
     def proposals(self, proposals: Sequence[Proposal]) -> None:
         """Show the plans that do something, and of several tables the summary."""
@@ -96,11 +98,9 @@ class TextShow:
             say("")
 
     def event(self, event: Event) -> None:
-        """Show an outcome; what went wrong goes to stderr."""
-        if self._many and isinstance(event, Skipped):
-            return
-        line = render_event(event, color=wants_color())
-        (note if isinstance(event, Failed | Refused) else say)(line)
+        """Show an outcome."""
+        if not (self._many and isinstance(event, Skipped)):
+            self._lines.show(event)
 
 
 class JsonShow:

@@ -10,10 +10,14 @@ import click
 import msgspec
 
 from reconciler.cli import options
-from reconciler.cli.console import note, say, wants_color
+from reconciler.cli.apply import exit_code_of
+from reconciler.cli.console import say
 from reconciler.cli.files import Source, read_sources
+from reconciler.cli.progress_bar import EventLines
 from reconciler.cli.project import Project, load_beside, load_texts
-from reconciler.cli.workspace import Workspace, worst
+from reconciler.cli.signals import ending_well
+from reconciler.cli.workspace import Workspace
+from reconciler.engines.job_command import exit_code
 from reconciler.errors import ExitCode, InvalidInput
 from reconciler.jobs import run_job
 from reconciler.pipeline import Proposal
@@ -22,7 +26,7 @@ from reconciler.plan.document import decode
 from reconciler.plan.events import Event, Failed, Published, Refused, Validated
 from reconciler.plan.operations import Plan
 from reconciler.ports import Engine
-from reconciler.render.events import render_event, render_event_json
+from reconciler.render.events import render_event_json
 
 
 @click.command("execute")
@@ -35,8 +39,14 @@ from reconciler.render.events import render_event, render_event_json
 def command(plan_file: str, catalogs: tuple[str, ...], result_file: str | None, output: str) -> int:
     """Fill rows: carry out the data operations of a plan document whose metadata is committed.
 
-    'laketable apply' starts this by itself. It goes on where an earlier run stopped, and does nothing twice.
+    'laketable apply' starts this by itself. It goes on where an earlier run stopped, and does nothing twice. Exit codes
+    besides the usual ones: 75 failed for now, start it again; 130 interrupted by SIGINT or SIGTERM, start it again.
     """
+    with ending_well():
+        return _execute(plan_file, catalogs, _Told(output, result_file))
+
+
+def _execute(plan_file: str, catalogs: tuple[str, ...], told: _Told) -> int:
     (file,) = read_sources([plan_file])
     planned = decode(_unpacked(file.data, plan_file), where=plan_file)
     texts = [Source(item.source or plan_file, item.manifest.encode()) for item in planned if item.manifest]
@@ -45,7 +55,6 @@ def command(plan_file: str, catalogs: tuple[str, ...], result_file: str | None, 
     tables = load_texts(texts)
     workspace = Workspace(Project(tables, around.catalogs, around.policies))
     proposals = iter(workspace.propose(tables))
-    told = _Told(output, result_file)
     for item in planned:
         proposal = next(proposals) if item.manifest else _of_table(workspace, item.plan)
         name = proposal.request.catalog_name if proposal.request else ""
@@ -55,7 +64,7 @@ def command(plan_file: str, catalogs: tuple[str, ...], result_file: str | None, 
 
         execution = workspace.execution(engine="auto", include_upkeep=False)
         run_job(proposal, data_operations(item.plan), engine, told, execution)
-    return worst(told.codes)
+    return told.exit_code
 
 
 def _unpacked(content: bytes, name: str) -> bytes:
@@ -82,17 +91,21 @@ class _Told:
     def __init__(self, output: str, result: str | None = None) -> None:
         self._output = output
         self._result = result
-        self.codes: list[ExitCode] = [ExitCode.OK]
+        self._lines = EventLines()
+        self._codes: list[tuple[ExitCode, str]] = []
 
     def __call__(self, event: Event) -> None:
         if self._output == "json":
             say(render_event_json(event))
         else:
-            (note if isinstance(event, Failed | Refused) else say)(render_event(event, color=wants_color()))
+            self._lines.show(event)
         if self._result is not None and isinstance(event, Failed | Refused | Validated | Published):
             with open(self._result, "w", encoding="utf-8") as file:
                 file.write(render_event_json(event) + "\n")
-        if isinstance(event, Failed):
-            self.codes.append(ExitCode.ERROR)
-        elif isinstance(event, Refused):
-            self.codes.append(ExitCode.STALE)
+        if isinstance(event, Failed | Refused):
+            self._codes.append((exit_code_of(event), event.reason))
+
+    @property
+    def exit_code(self) -> int:
+        """What the process ends with."""
+        return exit_code(self._codes)

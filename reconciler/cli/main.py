@@ -106,6 +106,8 @@ def run(args: Sequence[str]) -> int:
             _say(str(one))
         return _failed(args, error.exit_code)
     except (click.Abort, KeyboardInterrupt):
+        if sys.stderr.isatty():
+            click.echo(err=True)  # after the terminal's ^C, or a bar
         _say("interrupted; nothing was half-applied. Run the same command again to go on.")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:

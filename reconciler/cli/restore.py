@@ -6,8 +6,10 @@ import click
 
 from reconciler.cli import options
 from reconciler.cli.apply import TextShow, carry_out, refuse_unmatched
+from reconciler.cli.console import say
 from reconciler.cli.live import open_table
 from reconciler.cli.workspace import now_ms
+from reconciler.errors import ExitCode
 from reconciler.model import bookkeeping
 from reconciler.pipeline import Approval, propose_restore
 
@@ -29,6 +31,9 @@ def command(table: str, to: str, catalog_name: str | None, names: tuple[str, ...
     request = live.workspace.undo_request(live.ident, owner, live.catalog, f"laketable restore {table} --to {to}")
     approval = Approval(hashes=frozenset(hashes))
     proposal = propose_restore(request, live.observed, to, approval, now_ms=now_ms())
+    if proposal.plan is not None and proposal.plan.is_empty:
+        say(f"The rows of {live.ident} are those of '{to}' already.")
+        return ExitCode.OK
     refuse_unmatched(hashes, [proposal])
     execution = live.workspace.execution(engine="auto", include_upkeep=False)
     return carry_out([proposal], approval, execution, TextShow())

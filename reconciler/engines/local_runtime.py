@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from reconciler.errors import ExitCode
-from reconciler.plan.events import Event, Failed, decode_event
+from reconciler.plan.events import Event, Failed, Refused, decode_event
 from reconciler.plan.operations import Plan
 
 _PROGRAM = "import sys; from reconciler.cli.main import run; sys.exit(run(sys.argv[1:]))"
@@ -35,7 +35,7 @@ class LocalRuntime:
                 for line in process.stdout or ():
                     event = _decoded(line)
                     if event is not None:
-                        has_failed = has_failed or isinstance(event, Failed)
+                        has_failed = has_failed or isinstance(event, Failed | Refused)
                         yield event
                 code = process.wait()
             finally:
@@ -64,6 +64,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.terminate()
         try:
             process.wait(timeout=_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):  # its JVM ends with it: its standard input closes
             process.kill()
             process.wait()

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _MOVED = "replace"
+_SHUFFLED_BYTES = 32 << 20
+_MAX_PARTITIONS = 2000
 Make = Callable[[ViewRows], "DataFrame"]
 
 
@@ -68,6 +70,9 @@ class RefreshKind:
     def make(self, site: Site, table: Any, chunk: Sequence[Task], base: int) -> list[Any]:
         """Write the new rows."""
         with ViewRows(site, self._refresh).open() as rows:
+            # A merge of few rows is over before many small tasks have started; a big query needs them.
+            partitions = min(_MAX_PARTITIONS, 1 + self._operation.cost.bytes_read // _SHUFFLED_BYTES)
+            site.session.conf.set("spark.sql.shuffle.partitions", str(partitions))
             try:
                 frame = self._make(rows)
             except LakeError:

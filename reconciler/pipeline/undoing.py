@@ -27,11 +27,9 @@ from reconciler.render.report import short_hash
 
 
 def propose_restore(request: Request, current: Observed, to: str, approval: Approval, *, now_ms: int) -> Proposal:
-    """Plan to make main's rows those of a tag, a snapshot or a time; raises RefNotFound, also when they are."""
+    """Plan to make main's rows those of a tag, a snapshot or a time; raises RefNotFound. Empty when they are."""
     target = snapshot_named(current, to)
     made = _with_rows(_nothing(request, current), request, current, target, current.spec)
-    if not made.operations and not made.findings:
-        raise RefNotFound(f"The rows of {current.spec.ident} are those of '{to}' already.")
     return _judged(made, request, current, approval, now_ms=now_ms)
 
 

@@ -33,7 +33,8 @@ def render_event(event: Event, *, color: bool = False) -> str:
             return f"  {table}: applying {short_hash(plan_hash)}, {plural(operations, 'operation')}"
         case Committed(version=version, changes=changes, executor=executor):
             through = f" through {clean(executor)}" if executor else ""
-            text = f"{plural(changes, 'change')} committed{through}: schema {version.schema_id}, spec {version.spec_id}"
+            what = plural(changes, "change") if changes else "bookkeeping"
+            text = f"{what} committed{through}: schema {version.schema_id}, spec {version.spec_id}"
             return f"{paint('✓', Style.ADD, color)} {table}: {text}, sort order {version.sort_order_id}"
         case Replayed(plan=plan_hash):
             return f"{paint('✓', Style.ADD, color)} {table}: {short_hash(plan_hash)} was committed before, nothing done"

@@ -110,7 +110,7 @@ def _prepare_count(world: World) -> None:
 COUNT = Scenario(
     kind="distinct counts",
     prepare=_prepare_count,
-    writes=("orders: set-statistics",),
+    writes=("orders: properties", "orders: set-statistics"),
     rows={"orders": [(r["id"], r["x"]) for r in orders(12)]},
     columns={"orders": ("id", "x")},
     chunks=0,

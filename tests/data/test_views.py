@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from reconciler.errors import CommitConflict
 from reconciler.model.table import Computed, Desired
-from reconciler.model.types import Field, StructType
+from reconciler.model.types import Field, FieldPath, StructType
 from reconciler.plan.data import data_operations
 from reconciler.plan.events import Published
 from reconciler.plan.operations import Operation, Refresh
@@ -213,7 +213,7 @@ def test_a_view_over_a_computed_column_follows_its_backfill(embedded: ViewLake) 
     fields = tuple(Field(name=name, required=False, type=type_) for name, type_ in columns.items())
 
     def facts(expression: str) -> Desired:
-        computed = {("twice",): Computed(expression=expression)}
+        computed: dict[FieldPath, Computed] = {("twice",): Computed(expression=expression)}
         return Desired(ident=lake.ident("f"), owner="test", columns=StructType(fields), computed=computed)
 
     view = lake.view("sums", query)

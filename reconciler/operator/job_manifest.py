@@ -12,6 +12,7 @@ import re
 
 import msgspec
 
+from reconciler.engines.job_command import execute_command, pod_failure_policy
 from reconciler.model.manifest import LakeCatalog
 from reconciler.model.manifest.catalog import Runtime
 from reconciler.model.quantities import parse_size
@@ -28,7 +29,9 @@ from reconciler.plan.operations import Plan
 TABLE_UID_LABEL = "laketable.dev/table-uid"
 OPERATIONS_ANNOTATION = "laketable.dev/operations"
 CONTAINER = "laketable"
-WORK = "/work/laketable"
+PLAN_FILE, CATALOG_FILE = "plan.json.gz", "catalog.yaml"
+LAST_WORDS = "/dev/termination-log"
+WORK = "/etc/laketable/work"
 SECRETS = "/etc/laketable/secrets"
 TEMPORARY = "/tmp/laketable"  # noqa: S108  (an emptyDir of the pod)
 _TABLE_LENGTH = 30
@@ -44,12 +47,6 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     service_account: str
     ttl_seconds: int
     deadline_seconds: int
-
-
-def execute_arguments(folder: str) -> list[str]:
-    """Return the arguments of `laketable` that carry out what lies in a folder."""
-    plan, catalog = f"{folder}/plan.json.gz", f"{folder}/catalog.yaml"
-    return ["execute", "--plan", plan, "--catalog", catalog, "--output", "json"]
 
 
 def packed(wanted: Wanted, plan: Plan) -> bytes:
@@ -83,6 +80,7 @@ def job(name: str, table: Meta, catalog: LakeCatalog, plan: Plan, settings: JobS
         },
         "spec": {
             "backoffLimit": 3,
+            "podFailurePolicy": msgspec.to_builtins(pod_failure_policy(CONTAINER)),
             "activeDeadlineSeconds": settings.deadline_seconds,
             "ttlSecondsAfterFinished": settings.ttl_seconds,
             "template": {"metadata": {"labels": labels}, "spec": _pod(name, catalog, settings)},
@@ -101,8 +99,8 @@ def config_map(name: str, job_uid: str, wanted: Wanted, catalog: LakeCatalog, pl
             "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": job_uid}],
         },
         "immutable": True,
-        "data": {"catalog.yaml": dump_yaml(for_job(catalog))},
-        "binaryData": {"plan.json.gz": document},
+        "data": {CATALOG_FILE: dump_yaml(for_job(catalog))},
+        "binaryData": {PLAN_FILE: document},
     }
 
 
@@ -128,10 +126,13 @@ def _pod(name: str, catalog: LakeCatalog, settings: JobSettings) -> Json:
     if secret is not None:
         volumes.append({"name": "secret", "secret": {"secretName": secret.name, "defaultMode": 0o440}})
         mounts.append({"name": "secret", "mountPath": f"{SECRETS}/{secret.name}", "readOnly": True})
+    command: list[Data] = [
+        *execute_command(f"{WORK}/{PLAN_FILE}", catalogs=[f"{WORK}/{CATALOG_FILE}"], result=LAST_WORDS)
+    ]
     container: Json = {
         "name": CONTAINER,
         "image": runtime.image or settings.image,
-        "command": ["laketable", *execute_arguments(WORK), "--result", "/dev/termination-log"],
+        "command": command,
         "env": [
             {"name": "LAKETABLE_PROJECT", "value": settings.cluster},
             {"name": "LAKETABLE_SECRETS", "value": SECRETS},

@@ -15,10 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reconciler.engines.job_command import execute_command
 from reconciler.errors import ExitCode
 from reconciler.model.yaml_text import dump_yaml
 from reconciler.operator.case import Case
-from reconciler.operator.job_manifest import execute_arguments, for_job, packed
+from reconciler.operator.job_manifest import CATALOG_FILE, PLAN_FILE, for_job, packed
 from reconciler.plan.data import data_operations
 from reconciler.plan.events import Failed, Progress, Published, Refused, Validated, decode_event
 from reconciler.plan.operations import Plan
@@ -93,8 +94,9 @@ async def stop_everything() -> None:
 async def _start(cluster: str, case: Case, plan: Plan, wanted: frozenset[str]) -> LocalJob:
     folder = Path(tempfile.mkdtemp(prefix="laketable-job-"))  # mode 0700
     manifest = case.catalog.manifest
-    (folder / "plan.json.gz").write_bytes(packed(case.wanted, plan))
-    (folder / "catalog.yaml").write_text(dump_yaml(for_job(manifest)))
+    document, catalog = folder / PLAN_FILE, folder / CATALOG_FILE
+    document.write_bytes(packed(case.wanted, plan))
+    catalog.write_text(dump_yaml(for_job(manifest)))
     if manifest.spec.secret_ref is not None:
         secrets = folder / "secrets" / manifest.spec.secret_ref.name
         secrets.mkdir(parents=True)
@@ -108,7 +110,8 @@ async def _start(cluster: str, case: Case, plan: Plan, wanted: frozenset[str]) -
         "LAKETABLE_SECRETS": str(folder / "secrets"),
         "TMPDIR": str(folder),
     }
-    command = [sys.executable, "-c", _PROGRAM, *execute_arguments(str(folder))]
+    (_, *arguments) = execute_command(str(document), catalogs=[str(catalog)])
+    command = [sys.executable, "-c", _PROGRAM, *arguments]
     process = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, env=environment, cwd=folder
     )

@@ -16,9 +16,9 @@ from tests.kube.operator import Operator, catalog, condition, eventually, table,
 JOB = {"type": "job", "image": "laketable:test", "memory": "1Gi", "cores": 1}
 
 
-def fill(lake: IcebergCatalog, ident: TableIdent, rows: int) -> None:
+def fill(lake: IcebergCatalog, ident: TableIdent, rows: int, ingest: str = "seed") -> None:
     batch = pa.record_batch({"id": pa.array(range(rows), pa.int64()), "amount": pa.array(range(rows), pa.int64())})
-    lake.commit(ident, [lake.write_batch(ident, batch, "seed")])
+    lake.commit(ident, [lake.write_batch(ident, batch, ingest)])
 
 
 def values(lake: IcebergCatalog, ident: TableIdent) -> list[dict[str, Any]]:
@@ -76,3 +76,21 @@ def test_a_job_that_dies_is_started_again(
     cluster.kubectl("delete", "job", job["metadata"]["name"], "-n", namespace)
     wait_for(cluster, namespace, "orders", "InSync", 120)
     assert all(row["double"] == row["amount"] + 1 for row in values(lake, TableIdent((namespace,), "orders")))
+
+
+def test_a_view_is_filled_and_refreshed_when_its_source_changes(
+    cluster: Cluster, kubelet: Kubelet, namespace: str, lake: IcebergCatalog, orders: dict[str, Any]
+) -> None:
+    view = {
+        "query": f"SELECT count(*) AS n, sum(amount) AS total FROM {namespace}.orders",
+        "refresh": {"onSourceChange": True},
+    }
+    spec = table("totals", namespace, materializedView=view, reconcile={"interval": "5s"})
+    del spec["spec"]["columns"]
+    cluster.apply(spec)
+    totals = TableIdent((namespace,), "totals")
+    fresh = wait_for(cluster, namespace, "totals", "InSync", 180)
+    assert condition(fresh, "Fresh")["status"] == "True"
+    assert values(lake, totals) == [{"n": 10, "total": 45}]
+    fill(lake, TableIdent((namespace,), "orders"), 5, "more")
+    eventually(lambda: values(lake, totals) == [{"n": 15, "total": 55}], 180, 1.0)

@@ -9,6 +9,7 @@ from reconciler.model.manifest.table import Reconcile
 from reconciler.model.quantities import parse_duration
 from reconciler.operator import jobs, plans
 from reconciler.operator.actions import act, actor, propose_one, with_upkeep
+from reconciler.operator.adoption import adoption
 from reconciler.operator.api import ApiNotFound
 from reconciler.operator.case import Case
 from reconciler.operator.conditions import merge_patch
@@ -236,11 +237,19 @@ async def _with_plan_object(ctx: Context, case: Case) -> tuple[Case, PlanEntry |
     plan = case.plan
     if case.goes_on or not plan.operations or case.settings.mode == "Observe":
         return case, None
-    entry, is_new = await plans.ensure_plan(ctx, case.meta, case.wanted, plan)
+    entry, is_new = await plans.ensure_plan(ctx, case.meta, case.wanted, plan, adoption=_adoption(case))
     case = replace(case, plan_name=entry.key.name)
     if entry.is_approved and not is_new:
         case = case.rejudged(ctx.now_ms(), approved=plan.hash)
     return case, entry
+
+
+def _adoption(case: Case) -> str:
+    """Return the manifest's patch that would make the drifted table the wanted one, where the spec asks for it."""
+    current = case.proposal.current
+    if not case.has_drifted or case.settings.on_drift != "ProposeAdopt" or current is None:
+        return ""
+    return adoption(case.wanted.manifest, current)
 
 
 async def _read_again(ctx: Context, case: Case) -> Case:

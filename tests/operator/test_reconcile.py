@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.diff.changes import AddColumn, SetProperty
@@ -59,6 +60,23 @@ def test_drift_is_reported_and_left_alone_until_the_plan_is_approved(
     healed = eventually(lambda: _with_phase(cluster, namespace, "InSync"))
     assert condition(healed, "Drifted")["status"] == "False"
     assert codec(lake, orders) == "gzip"
+
+
+def test_drift_is_proposed_for_adoption_and_the_proposal_settles_it(
+    cluster: Cluster, namespace: str, lake: IcebergCatalog, orders: TableIdent
+) -> None:
+    patch(cluster, namespace, "orders", {"reconcile": {"onDrift": "ProposeAdopt"}})
+    wait_for(cluster, namespace, "orders", "InSync")
+    vandalise(lake, orders)
+    reconcile_now(cluster, namespace, "orders", "1")
+    drifted = eventually(lambda: _with_phase(cluster, namespace, "Drifted"))
+    plan = cluster.get("ltp", drifted["status"]["plan"]["name"], namespace)
+    proposal = yaml.safe_load(plan["spec"]["adoption"])
+    assert proposal == {"spec": {"properties": {"write.metadata.compression-codec": "none"}}}
+    patch(cluster, namespace, "orders", proposal["spec"])
+    healed = wait_for(cluster, namespace, "orders", "InSync")
+    assert condition(healed, "Drifted")["status"] == "False"
+    assert codec(lake, orders) == "none"
 
 
 def test_drift_is_reverted_where_the_spec_says_so(

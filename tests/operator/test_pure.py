@@ -25,6 +25,7 @@ from reconciler.operator.store import Store
 from reconciler.operator.tenancy import AccessDenied, catalog_properties, require_access
 from reconciler.plan.operations import Finding, Operation, OperationClass, OperationKind, Plan, Severity
 from reconciler.plan.policy import Decision, Outcome
+from tests.goldens import Golden
 
 ROOT = Path(__file__).parents[2]
 ORDERS = TableIdent(("sales",), "orders")
@@ -314,3 +315,24 @@ def test_a_claim_moves_with_the_spec_and_our_own_status_is_no_news() -> None:
     moved["metadata"]["generation"] = 2
     assert store.put_table(moved)
     assert store.rival(Key("LakeTable", "sales", "b")) is None
+
+
+def reasons_page() -> str:
+    """Print the runbook's table of reasons."""
+    lines = [
+        "# Reasons of the conditions",
+        "",
+        "Generated from `reconciler/operator/reasons.py`. `Ready`, `Reconciling` and `Stalled` of every resource carry one",
+        "of these, and none other.",
+        "",
+        "| Reason | Phase | Ready | Reconciling | Stalled | Meaning |",
+        "|---|---|---|---|---|---|",
+    ]
+    for reason, standing in STANDINGS.items():
+        states = (standing.is_ready, standing.is_reconciling, standing.is_stalled)
+        lines.append(f"| `{reason}` | {standing.phase} | {' | '.join(map(str, states))} | {standing.doc} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_page_of_reasons_is_current(golden: Golden) -> None:
+    golden.check_file(ROOT / "docs" / "operator-reasons.md", reasons_page())

@@ -9,6 +9,9 @@ from reconciler.operator.reasons import Reason
 from reconciler.plan.operations import Plan
 from reconciler.plan.policy import Decision, Outcome
 
+_WAITING = frozenset({"LK304"})
+"""Findings that go away by themselves: the source of a view is not there yet."""
+
 
 class Gate(msgspec.Struct, frozen=True):
     """`reason` None: carry it out."""
@@ -24,6 +27,8 @@ def gate(settings: Reconcile, plan: Plan, decision: Decision, *, has_drifted: bo
     why = " ".join(decision.reasons)
     if settings.mode == "Observe":
         return Gate(Reason.OBSERVE_ONLY, differs(plan))
+    if plan.is_blocked and all(found.code in _WAITING for found in plan.findings if found.is_blocking):
+        return Gate(Reason.SOURCE_NOT_READY, why)
     if decision.outcome is Outcome.DENY:
         waits = all("no open window" in reason for reason in decision.reasons)
         return Gate(Reason.OUTSIDE_WINDOW if waits else Reason.DENIED, why)

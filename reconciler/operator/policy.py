@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reconciler.errors import LakeError
 from reconciler.operator.api import ApiNotFound
-from reconciler.operator.catalog import write_plain_status
+from reconciler.operator.catalog import CHECK_SECONDS, write_plain_status
 from reconciler.operator.context import Context
 from reconciler.operator.objects import POLICIES, Key
 from reconciler.operator.policies import read_policy
@@ -28,7 +28,7 @@ async def reconcile_policy(ctx: Context, key: Key) -> Again:
     except LakeError as error:
         reason, message = reason_of(error.reason), str(error)
     await write_plain_status(ctx, POLICIES, raw, reason, message)
-    return Again()
+    return Again(CHECK_SECONDS)  # a watch may miss a deletion; the next look does not
 
 
 def _wake_tables(ctx: Context, key: Key) -> None:

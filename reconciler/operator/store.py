@@ -22,6 +22,10 @@ _ANNOTATIONS = (RECONCILE_NOW, CANCEL, TAKE_OWNERSHIP)
 DONE_PHASES = frozenset({"Applied", "Superseded", "Stale", "Failed"})
 
 
+Claim = tuple[str, str, str]
+"""A live table: the namespace and name of its LakeCatalog, and its identifier."""
+
+
 class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One LakeTable: what makes it worth another look, and which table it claims; `catalog` "": the only one."""
 
@@ -67,7 +71,9 @@ class Store:
         self.catalogs: dict[Key, tuple[str, int]] = {}
         self.policies: dict[Key, Json] = {}
         self._plans: dict[tuple[str, str], dict[Key, PlanEntry]] = {}
-        self._claims: dict[tuple[str, str, str], set[Key]] = {}
+        self._claims: dict[Claim, set[Key]] = {}
+        self._readers: dict[Claim, set[Key]] = {}
+        self._reads: dict[Key, frozenset[Claim]] = {}
 
     # ------------------------------------------------------------ tables
 
@@ -84,14 +90,32 @@ class Store:
     def drop_table(self, key: Key) -> list[Key]:
         """Forget a LakeTable; return the others that claim its table."""
         entry = self.tables.pop(key, None)
+        self.put_reads(key, frozenset())
         if entry is None:
             return []
         self._unclaim(entry)
         return sorted(self._claims.get(self.claim_of(entry), ()))
 
-    def claim_of(self, entry: TableEntry) -> tuple[str, str, str]:
+    def claim_of(self, entry: TableEntry) -> Claim:
         """Name the live table that a LakeTable is about."""
         return (entry.catalog_namespace, entry.catalog, entry.identifier)
+
+    def put_reads(self, key: Key, claims: frozenset[Claim]) -> None:
+        """Remember which tables a view reads."""
+        for claim in self._reads.pop(key, frozenset()):
+            readers = self._readers.get(claim, set())
+            readers.discard(key)
+            if not readers:
+                self._readers.pop(claim, None)
+        if claims:
+            self._reads[key] = claims
+            for claim in claims:
+                self._readers.setdefault(claim, set()).add(key)
+
+    def readers_of(self, key: Key) -> list[Key]:
+        """Name the views that read a LakeTable's table."""
+        entry = self.tables.get(key)
+        return sorted(self._readers.get(self.claim_of(entry), ())) if entry is not None else []
 
     def rival(self, key: Key) -> TableEntry | None:
         """Return the older resource that claims the same live table."""

@@ -34,7 +34,7 @@ from reconciler.operator.queue import Again
 from reconciler.operator.reasons import STANDINGS, EventReason, Reason, reason_of
 from reconciler.operator.status import Found, table_status
 from reconciler.operator.store import CANCEL, TAKE_OWNERSHIP, PlanEntry
-from reconciler.operator.tenancy import require_access
+from reconciler.operator.tenancy import is_local, require_access
 from reconciler.operator.upkeep import due
 from reconciler.pipeline import Approval, Request
 from reconciler.plan.policy import Policy
@@ -92,6 +92,9 @@ async def write_status(ctx: Context, raw: Json, found: Found) -> None:
     written = await ctx.api.patch(TABLES, meta.namespace, meta.name, body, part="status")
     ctx.store.put_table(written)
     _tell(ctx, raw, found)
+    if "table" in patch or "phase" in patch:
+        for reader in ctx.store.readers_of(Key(TABLES.kind, meta.namespace, meta.name)):
+            ctx.enqueue(reader)
 
 
 def _tell(ctx: Context, raw: Json, found: Found) -> None:
@@ -170,7 +173,11 @@ def _refuse_silent_rename(raw: Json, wanted: Wanted) -> None:
 async def _propose(
     ctx: Context, raw: Json, meta: Meta, wanted: Wanted, settings: Reconcile, catalog: OpenCatalog
 ) -> Case:
-    _require_all(catalog, meta.namespace, wanted, settings)
+    _require_all(catalog, meta.namespace, wanted, settings, allow_local=ctx.settings.allow_local_catalogs)
+    view = wanted.desired.view
+    sources = named_sources(view.query) if view is not None else ()
+    place = (catalog.namespace, catalog.settings.name)
+    ctx.store.put_reads(Key(TABLES.kind, meta.namespace, meta.name), frozenset((*place, str(s)) for s in sources))
     request = Request(
         desired=wanted.desired,
         catalog=catalog.catalog,
@@ -189,9 +196,13 @@ async def _propose(
     return Case.of(raw, wanted, settings, catalog, key, request, proposal)
 
 
-def _require_all(catalog: OpenCatalog, namespace: str, wanted: Wanted, settings: Reconcile) -> None:
+def _require_all(
+    catalog: OpenCatalog, namespace: str, wanted: Wanted, settings: Reconcile, *, allow_local: bool
+) -> None:
     """Refuse what the LakeCatalog does not grant, before anything of it is read: a view's sources too."""
     desired = wanted.desired
+    if desired.location is not None and not allow_local and is_local(desired.location):
+        raise InvalidInput("The location is on the operator's own machine.", where="spec.location")
     for table in filter(None, (desired.ident, desired.renamed_from)):
         require_access(catalog.manifest, namespace, table, _VERB[settings.mode])
     if desired.view is not None:
@@ -256,7 +267,8 @@ async def _read_again(ctx: Context, case: Case) -> Case:
     """Judge by the LakeCatalog and the LakePolicies as the API server has them now."""
     namespace = case.meta.namespace
     catalog = await ctx.pool.open(case.catalog_key, fresh=True)
-    _require_all(catalog, namespace, case.wanted, case.settings)
+    allow_local = ctx.settings.allow_local_catalogs
+    _require_all(catalog, namespace, case.wanted, case.settings, allow_local=allow_local)
     raws = [
         raw
         for place in dict.fromkeys((namespace, ctx.settings.namespace))

@@ -102,14 +102,14 @@ def _problems(properties: Mapping[str, str], *, allow_local: bool) -> Iterator[s
         shown = key if _KEY.fullmatch(key) else "a key with odd characters"
         if key not in _KEYS:
             yield f"'{shown}' is not among the properties that a LakeCatalog may set."
-        elif key in _ADDRESSES and not allow_local and _is_local(value):
+        elif key in _ADDRESSES and not allow_local and is_local(value):
             yield f"'{key}' leads to the operator's own machine or network."
     kind = properties.get("type", "rest" if properties.get("uri", "").startswith(("http://", "https://")) else "")
     if kind not in _TYPES and not (allow_local and kind == "sql"):
         yield f"A catalog of a cluster is one of {', '.join(sorted(_TYPES))}."
 
 
-def _is_local(value: str) -> bool:
+def is_local(value: str) -> bool:
     """Say whether an address is a local file, this machine, or a link-local service."""
     parts = urlsplit(value if "//" in value else f"//{value}")
     scheme = value.partition(":")[0].lower() if ":" in value else ""

@@ -63,12 +63,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         os.environ.update(quick_jvm())
 
 
+def forget_settings(patch: pytest.MonkeyPatch) -> None:
+    """Remove what the environment configures."""
+    for variable in list(os.environ):
+        if variable.startswith(_CONFIGURED):
+            patch.delenv(variable)
+    patch.setenv("LAKETABLE_CACHE", "off")
+
+
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Forget whatever this machine has configured."""
-    for variable in list(os.environ):
-        if variable.startswith(_CONFIGURED):
-            monkeypatch.delenv(variable)
+    forget_settings(monkeypatch)
     # Found first, so that the one of the home folder is not.
     (tmp_path / ".pyiceberg.yaml").write_text("legacy-current-snapshot-id: false\n")
     monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))

@@ -138,6 +138,37 @@ def test_the_policy_lets_additions_pass_asks_about_renames_and_denies_drops(lab:
 
 
 @pytest.mark.spark
+def test_the_maintained_table_is_kept_small_and_comes_back(lab: Lab) -> None:
+    path = EXAMPLES / "maintenance/events.yaml"
+    lab.ok("apply", "-f", path, "--auto-approve")
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    for number in range(5):
+        row = {"event_id": number, "user_id": 1, "url": "/", "happened_at": at}
+        lab.append([row], "web.events")
+    lab.ok("apply", "-f", path, "--auto-approve")
+    assert "nightly" in lab.table("web.events").metadata.refs
+    due = lab.ok("maintain", "-f", path, "--now", "--dry-run").out
+    assert "compact 5 files" in due
+    assert "expire snapshots older than 7d" in due
+    done = lab.ok("maintain", "-f", path, "--now").out
+    assert "compact 5 files" in done
+    assert len(lab.data_files("web.events")) == 1
+    assert sorted(row["event_id"] for row in lab.rows("web.events")) == list(range(5))
+    shown = lab.ok("history", "web.events", "-o", "json").json()
+    kinds = {record.get("kind", "commit") for record in shown}
+    assert {"compact", "expire-snapshots", "rewrite-manifests", "remove-orphan-files"} <= kinds
+    assert lab.run("plan", "-f", path, "--detailed-exitcode").code == 0
+    lab.table("web.events").delete("event_id < 3")
+    refused = lab.run("restore", "web.events", "--to", "nightly")
+    assert refused.code == 3
+    assert "destructive" in refused.out
+    approved = refused.out.rsplit("--approve ", 1)[1].split()[0]
+    lab.ok("restore", "web.events", "--to", "nightly", "--approve", approved)
+    assert sorted(row["event_id"] for row in lab.rows("web.events")) == list(range(5))
+    assert any(name.startswith("lt_undo_") for name in lab.table("web.events").metadata.refs)
+
+
+@pytest.mark.spark
 def test_the_type_change_takes_the_name_and_keeps_the_text(lab: Lab) -> None:
     lab.ok("apply", "-f", EXAMPLES / "type-change/invoices.yaml", "--auto-approve")
     rows = [{"invoice_id": n, "amount": f"{n}.50", "customer": "ada"} for n in range(3)]

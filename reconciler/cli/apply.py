@@ -14,6 +14,7 @@ from reconciler.cli.progress_bar import EventLines
 from reconciler.cli.project import load_tables
 from reconciler.cli.workspace import Workspace, now_ms, report, worst
 from reconciler.errors import ExitCode, PlanStale
+from reconciler.model.bookkeeping import approved
 from reconciler.pipeline import Approval, Execution, Proposal, execute, failure, judged
 from reconciler.pipeline.views import Key, in_order
 from reconciler.plan.events import Event, Failed, Refused, Skipped
@@ -115,10 +116,14 @@ class JsonShow:
 
 
 def refuse_unmatched(hashes: Sequence[str], proposals: Sequence[Proposal]) -> None:
-    """Refuse the whole run when a hash given with --approve is no table's plan: it was made for another state."""
+    """Refuse the whole run when a hash given with --approve is no table's plan: it was made for another state.
+
+    The hash of a plan that was started is known too: after a crash the same command goes on with what is left of it.
+    """
     made = {p.plan.hash: p.plan for p in proposals if p.plan is not None and p.plan.operations}
+    started = [before.plan for p in proposals if p.current and (before := approved(p.current.bookkeeping))]
     for wanted in hashes:
-        if not any(approves(wanted, plan_hash) for plan_hash in made):
+        if not any(approves(wanted, plan_hash) for plan_hash in (*made, *started)):
             now = ", ".join(f"{plan.table} {short_hash(h)}" for h, plan in made.items()) or "nothing to do"
             raise PlanStale(
                 f"No plan has the approved hash {short_hash(wanted)}; planning now gives: {now}.",

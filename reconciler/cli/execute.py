@@ -23,7 +23,7 @@ from reconciler.jobs import run_job
 from reconciler.pipeline import Proposal
 from reconciler.plan.data import data_operations
 from reconciler.plan.document import decode
-from reconciler.plan.events import Event, Failed, Published, Refused, Validated
+from reconciler.plan.events import Event, Failed, Refused, Validated
 from reconciler.plan.operations import Plan
 from reconciler.ports import Engine
 from reconciler.render.events import render_event_json
@@ -53,7 +53,7 @@ def _execute(plan_file: str, catalogs: tuple[str, ...], told: _Told) -> int:
     beside = [name for item in planned for name in (item.source, *item.shared) if os.path.exists(name)]
     around = load_beside([*catalogs, *beside])
     tables = load_texts(texts)
-    workspace = Workspace(Project(tables, around.catalogs, around.policies))
+    workspace = Workspace(Project(tables, around.catalogs, around.policies), is_job=True)
     proposals = iter(workspace.propose(tables))
     for item in planned:
         proposal = next(proposals) if item.manifest else _of_table(workspace, item.plan)
@@ -99,7 +99,7 @@ class _Told:
             say(render_event_json(event))
         else:
             self._lines.show(event)
-        if self._result is not None and isinstance(event, Failed | Refused | Validated | Published):
+        if self._result is not None and isinstance(event, Failed | Refused | Validated):  # a scan's is its finding
             with open(self._result, "w", encoding="utf-8") as file:
                 file.write(render_event_json(event) + "\n")
         if isinstance(event, Failed | Refused):

@@ -44,9 +44,10 @@ def actor() -> str:
 
 @dataclass
 class Workspace:
-    """A project with its catalogs, each opened once."""
+    """A project with its catalogs, each opened once; `is_job`: this process is a data job, wherever it was started."""
 
     project: Project
+    is_job: bool = False
     _catalogs: dict[str, IcebergCatalog] = field(default_factory=dict)
     _settings: dict[str, CatalogSettings] = field(default_factory=dict)
     _found: dict[str | None, CatalogSettings] = field(default_factory=dict)
@@ -73,28 +74,26 @@ class Workspace:
         """Turn a manifest into a request; raises InvalidInput when its catalog is not known."""
         catalog = self.catalog(document.catalog_ref, where=document.place)
         self._documents[document.place, document.desired.ident] = document
-        runtime = self.runtime(catalog.settings.name)
         return Request(
             desired=document.desired,
             catalog=catalog,
             catalog_name=catalog.settings.name,
             policies=self.project.policies,
             source=document.place,
-            runtime=runtime.type if runtime else "local",
+            runtime=self._runtime_type(catalog.settings.name),
             actor=actor(),
         )
 
     def undo_request(self, table: TableIdent, owner: str, catalog: IcebergCatalog, command: str = "") -> Request:
         """Ask for a table's own past."""
         name = catalog.settings.name
-        runtime = self.runtime(name)
         return Request.undo(
             table,
             owner,
             catalog,
             name,
             self.project.policies,
-            runtime=runtime.type if runtime else "local",
+            runtime=self._runtime_type(name),
             actor=actor(),
             command=command,
         )
@@ -103,6 +102,11 @@ class Workspace:
         """Return where a catalog's data jobs run; None: nothing is said about it."""
         manifest, _ = self.project.catalogs.get(name, (None, ""))
         return manifest.spec.runtime if manifest else None
+
+    def _runtime_type(self, name: str) -> str:
+        runtime = self.runtime(name)
+        kind = runtime.type if runtime else "local"
+        return "local" if self.is_job and kind == "job" else kind
 
     def propose(self, documents: Sequence[TableDocument], approval: Approval = NOTHING_APPROVED) -> list[Proposal]:
         """Plan every manifest; the proposals come in the manifests' order, failures included."""
@@ -151,7 +155,8 @@ class Workspace:
         def printed(plan: Plan) -> bytes:
             if document is None:  # an undo or a restore comes from no manifest
                 return encode([PlannedTable(plan=plan, shared=self.project.shared)])
-            return encode([PlannedTable(plan=plan, manifest=dump_yaml(document.manifest), source=document.source)])
+            manifest, shared = dump_yaml(document.manifest), self.project.shared
+            return encode([PlannedTable(plan=plan, manifest=manifest, source=document.source, shared=shared)])
 
         return LocalRuntime(printed)
 

@@ -13,12 +13,16 @@ from reconciler.engines.data_files import live_tasks
 from reconciler.engines.data_state import TableFacts
 from reconciler.engines.java_errors import translate
 from reconciler.engines.validation import ScanStaged
+from reconciler.errors import CommitStateUnknown
 from reconciler.model.metadata import counted_fields
 from reconciler.plan.events import Progress
 from reconciler.plan.index_work import CountDistinct
 
 if TYPE_CHECKING:
     from reconciler.engines.staged import Site
+
+ATTEMPTS = 3
+"""How often counting starts over when the catalog did not take its result: a refusal that passes costs no run."""
 
 
 class CountedColumns(ScanStaged):
@@ -38,19 +42,28 @@ class CountedColumns(ScanStaged):
         self.files, self.rows = len(tasks), sum(task.rows for task in tasks)
         step = f"counting distinct values of {', '.join(work.columns)}"
         self._site.tell(Progress(table=self._site.ref.table, operation=self._site.operation.id, step=step))
-        jvm = self._site.session._jvm
+        for attempts_left in reversed(range(ATTEMPTS)):
+            try:
+                self._count_missing(head, counts=counts, partitions=partitions)
+                return
+            except Exception as error:
+                counts, partitions = self._missing(self._site.table.facts(), head)
+                if not counts and not partitions:
+                    return
+                told = translate(error, where, committing=True)
+                if not attempts_left or not isinstance(told, CommitStateUnknown):
+                    raise told from error
+
+    def _count_missing(self, head: int, *, counts: bool, partitions: bool) -> None:
+        jvm, table = self._site.session._jvm, self._site.table.load()
         actions = jvm.org.apache.iceberg.spark.actions.SparkActions.get(self._site.session._jsparkSession)
-        try:
-            if counts:
-                names = self._site.session.sparkContext._gateway.new_array(jvm.java.lang.String, len(work.columns))
-                for place, name in enumerate(work.columns):
-                    names[place] = name
-                actions.computeTableStats(table).columns(names).snapshot(head).execute()
-            if partitions:
-                actions.computePartitionStats(table).snapshot(head).execute()
-        except Exception as error:
-            if any(self._missing(self._site.table.facts(), head)):
-                raise translate(error, where, committing=True) from error
+        if counts:
+            names = self._site.session.sparkContext._gateway.new_array(jvm.java.lang.String, len(self._work.columns))
+            for place, name in enumerate(self._work.columns):
+                names[place] = name
+            actions.computeTableStats(table).columns(names).snapshot(head).execute()
+        if partitions:
+            actions.computePartitionStats(table).snapshot(head).execute()
 
     def _missing(self, facts: TableFacts, head: int) -> tuple[bool, bool]:
         """Say which of the two kinds of statistics the metadata does not name for a snapshot."""

@@ -136,8 +136,9 @@ def count_rows(
     with staged_frame(site.session, table, tasks) as (frame, _):
         wanted = conditions(frame)
         flags = [F.coalesce(c, F.lit(False)).cast("int").alias(f"c{i}") for i, c in enumerate(wanted.values())]
-        flagged = frame.select(F.col("_file").alias("file"), *flags)
-        check_plan(flagged)
+        check_plan(frame.select(*flags))
+        # staged tasks of a format v3 table have row ids, and therefore no metadata column `_file`
+        flagged = frame.select(F.input_file_name().alias("file"), *flags)
         names = [f"c{i}" for i in range(len(wanted))]
         per_file = flagged.groupBy("file").agg(*(F.sum(name).alias(name) for name in names))
         sums = [F.sum(name) for name in names] + [F.sum((F.col(name) > 0).cast("int")) for name in names]

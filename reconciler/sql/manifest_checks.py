@@ -103,6 +103,10 @@ def _query_faults(manifest: LakeTable, text: str) -> list[Fault]:
         return [_fault(error, text, place)]
     if own in {source.table for source in query.sources}:
         return [Fault(place, f"the view reads itself ({own})", "Read its sources instead.")]
+    stated, given = {c.name for c in manifest.spec.columns or ()}, {output.name for output in query.outputs}
+    if stated and stated != given:
+        message = f"the columns are not those of the query: {', '.join(sorted(stated ^ given))}"
+        return [Fault(("spec", "columns"), message, "State every column of the query, or none.", at_key=True)]
     return []
 
 

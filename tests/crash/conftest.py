@@ -10,9 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from reconciler.engines import local_runtime
+from tests.conftest import forget_settings
 from tests.crash.recorder import CommitProxy
 from tests.crash.runs import Run, Story, as_a_process, in_this_process
-from tests.crash.scenarios import Scenario
+from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.crash.tally import Line, table
 from tests.crash.world import InProcess, World
 
@@ -56,6 +57,25 @@ def inside(world: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -
     """Prepare stories that run in this process, on the Spark session of all tests."""
     monkeypatch.setattr(local_runtime, "LocalRuntime", InProcess)
     return _teller(world, in_this_process)
+
+
+@pytest.fixture(scope="module", params=SCENARIOS, ids=lambda s: s.kind)
+def recorded(
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    rest_catalog: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Story]:
+    """Prepare and record a story of each kind, once for all that befalls it in this process."""
+    folder = tmp_path_factory.mktemp("project")
+    with pytest.MonkeyPatch.context() as patch, CommitProxy(rest_catalog["uri"]) as proxy:
+        forget_settings(patch)
+        patch.setenv("PYICEBERG_HOME", str(folder))
+        patch.setattr(local_runtime, "LocalRuntime", InProcess)
+        story = Story(World(folder, rest_catalog, proxy, f"crash{next(_NUMBERS)}"), request.param, in_this_process)
+        story.prepare()
+        story.record()
+        yield story
 
 
 @pytest.fixture

@@ -127,7 +127,9 @@ def describe(request: Recorded) -> str:
     path = request.path.partition("?")[0]
     body = _decoded(request.body)
     if request.method == "POST" and "updates" in body:
-        return f"{path.rpartition('/')[2]}: {' + '.join(dict.fromkeys(_parts(body['updates'])))}"
+        is_new = {"type": "assert-create"} in body.get("requirements", ())
+        parts = ["create"] if is_new else dict.fromkeys(_parts(body["updates"]))
+        return f"{path.rpartition('/')[2]}: {' + '.join(parts)}"
     if path.endswith("/transactions/commit"):
         return " & ".join(
             f"{change['identifier']['name']}: {' + '.join(dict.fromkeys(_parts(change['updates'])))}"

@@ -6,6 +6,7 @@ LakeTable computed.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from tests.crash.world import World
 
 Row = tuple[Any, ...]
 APPLY = ("laketable", "apply", "-f", ".", "--auto-approve")
+PLAIN = ("columns:", "  - {name: id, type: long}", "  - {name: x, type: long}")
 BRANCH, CHUNK, PUBLISH = "point branch", "rows on branch", "point main + drop branch + done"
 
 
@@ -22,7 +24,8 @@ class Scenario:
     """One story. `prepare` leaves tables and manifests such that `command` has the work to do, and nothing else.
 
     `writes` is everything the work may write, in order; `rows` what each table must hold in the end, in the order of
-    `columns`; `chunks` how many commits of staged work main must hold, each once.
+    `columns`; `chunks` how many commits of staged work main must hold, each once. `is_over`: with which words the
+    command fails where all of it was done before; a command that people give says so, an apply is silent.
     """
 
     kind: str
@@ -32,6 +35,7 @@ class Scenario:
     columns: Mapping[str, tuple[str, ...]]
     chunks: int
     command: Callable[[World], tuple[str, ...]] = field(default=lambda world: APPLY)
+    is_over: str = ""
 
 
 def orders(count: int) -> list[dict[str, Any]]:
@@ -43,17 +47,16 @@ def orders(count: int) -> list[dict[str, Any]]:
 
 
 def _prepare_backfill(world: World) -> None:
-    columns = ("columns:", "  - {name: id, type: long}", "  - {name: x, type: long}")
     bucketed = ("partitioning:", "  - {column: id, transform: 'bucket[2]'}")
-    world.declare("orders", *columns)
+    world.declare("orders", *PLAIN)
     world.ok("apply", "-f", ".", "--auto-approve")
     world.add("orders", orders(12)[:4])
     world.add("orders", orders(12)[4:8])
-    world.declare("orders", *columns, *bucketed)  # files of two specs are two chunks, however small
+    world.declare("orders", *PLAIN, *bucketed)  # files of two specs are two chunks, however small
     world.ok("apply", "-f", ".", "--auto-approve")
     world.load(orders(12)[8:], world.full("orders"))
     total = "  - {name: total, type: long, computed: {expression: 'x * 2 + id'}}"
-    world.declare("orders", *columns, total, *bucketed)
+    world.declare("orders", *PLAIN, total, *bucketed)
 
 
 BACKFILL = Scenario(
@@ -79,8 +82,7 @@ def _prepare_rewrite(world: World) -> None:
     _prepare_backfill(world)
     bucketed = ("partitioning:", "  - {column: id, transform: 'bucket[3]'}", "rewriteExisting: true")
     total = "  - {name: total, type: long, computed: {expression: 'x * 2 + id'}}"
-    columns = ("columns:", "  - {name: id, type: long}", "  - {name: x, type: long}", total)
-    world.declare("orders", *columns, *bucketed)
+    world.declare("orders", *PLAIN, total, *bucketed)
 
 
 REWRITE = Scenario(
@@ -100,11 +102,10 @@ REWRITE = Scenario(
 
 
 def _prepare_count(world: World) -> None:
-    columns = ("columns:", "  - {name: id, type: long}", "  - {name: x, type: long}")
-    world.declare("orders", *columns)
+    world.declare("orders", *PLAIN)
     world.ok("apply", "-f", ".", "--auto-approve")
     world.add("orders", orders(12))
-    world.declare("orders", *columns, "indexes:", "  - {name: values, columns: [x], type: ndv}")
+    world.declare("orders", *PLAIN, "indexes:", "  - {name: values, columns: [x], type: ndv}")
 
 
 COUNT = Scenario(
@@ -121,7 +122,7 @@ COUNT = Scenario(
 
 
 def _prepare_canary(world: World) -> None:
-    world.declare("counted", "columns:", "  - {name: id, type: long}", "  - {name: x, type: long}")
+    world.declare("counted", *PLAIN)
     world.ok("apply", "-f", ".", "--auto-approve")
     world.add("counted", orders(8)[:4])
     world.add("counted", orders(8)[4:])
@@ -160,7 +161,7 @@ def _declare_view(world: World) -> None:
 
 
 def _prepare_first_refresh(world: World) -> None:
-    world.declare("orders", "columns:", "  - {name: id, type: long}", "  - {name: x, type: long}")
+    world.declare("orders", *PLAIN)
     world.ok("apply", "-f", ".", "--auto-approve")
     world.add("orders", orders(12)[:6])
     world.add("orders", orders(12)[6:])
@@ -177,7 +178,8 @@ _VIEW = {"sums": ("k", "n", "total")}
 FIRST_REFRESH = Scenario(
     kind="refresh, full",
     prepare=_prepare_first_refresh,
-    writes=("create sums", f"sums: {BRANCH}", f"sums: {CHUNK}", f"sums: {PUBLISH}"),
+    # the branch of a table without rows starts with an empty snapshot
+    writes=("sums: create", f"sums: {CHUNK}", f"sums: {CHUNK}", f"sums: {PUBLISH}"),
     rows={"sums": _sums(orders(12))},
     columns=_VIEW,
     chunks=1,
@@ -192,4 +194,125 @@ INCREMENTAL_REFRESH = Scenario(
     command=lambda world: ("laketable", "refresh", "-f", "."),
 )
 
-SCENARIOS = (BACKFILL, REWRITE, COUNT, CANARY, FIRST_REFRESH, INCREMENTAL_REFRESH)
+
+# ---------------------------------------------------------------- files, types, what is there
+
+
+def _three_files(world: World, *lines: str) -> None:
+    """Make a table of three files of four rows."""
+    world.declare("orders", *PLAIN, *lines)
+    world.ok("apply", "-f", ".", "--auto-approve")
+    for start in (0, 4, 8):
+        world.add("orders", orders(12)[start : start + 4])
+
+
+def _prepare_type_change(world: World) -> None:
+    world.declare("orders", "columns:", "  - {name: id, type: long}", "  - {name: x, type: string}")
+    world.ok("apply", "-f", ".", "--auto-approve")
+    for part in (orders(8)[:4], orders(8)[4:]):
+        world.add("orders", [{**row, "x": None if row["x"] is None else str(row["x"])} for row in part])
+    change = "typeChange: {strategy: ExpandContract, onCastFailure: Fail, keepOldFor: 30d}"
+    world.declare("orders", "columns:", "  - {name: id, type: long}", f"  - {{name: x, type: int, {change}}}")
+
+
+TYPE_CHANGE = Scenario(
+    kind="type change",
+    prepare=_prepare_type_change,
+    writes=(
+        "orders: schema + properties + point undo tag",
+        f"orders: {BRANCH}",
+        f"orders: {CHUNK}",
+        f"orders: {PUBLISH}",
+        "orders: schema + properties + remove-properties",
+    ),
+    rows={"orders": [(r["id"], r["x"], None if r["x"] is None else str(r["x"])) for r in orders(8)]},
+    columns={"orders": ("id", "x", "x__lt_old")},
+    chunks=1,
+)
+
+
+def _prepare_validation(world: World) -> None:
+    uncounted = "properties: {write.metadata.metrics.default: none}"  # no manifest proves anything then
+    _three_files(world, uncounted)
+    required = ("columns:", "  - {name: id, type: long, required: true}", "  - {name: x, type: long}")
+    world.declare("orders", *required, "constraints:", "  - {name: small, check: 'x < 5'}", uncounted)
+
+
+VALIDATION = Scenario(
+    kind="validation",
+    prepare=_prepare_validation,
+    writes=("orders: schema + properties",),
+    rows={"orders": [(r["id"], r["x"]) for r in orders(12)]},
+    columns={"orders": ("id", "x")},
+    chunks=0,
+)
+
+
+def _prepare_restore(world: World) -> None:
+    _three_files(world)
+    table = world.table(world.full("orders"))
+    target = table.current_snapshot()
+    assert target is not None
+    table.delete("id < 6")
+    world.notes["command"] = f"restore {world.full('orders')} --to {target.snapshot_id} -f ."
+    shown = world.run(*world.notes["command"].split())
+    world.notes["command"] += f" --approve {shown.out.rpartition('--approve ')[2].split()[0]}"
+
+
+RESTORE = Scenario(
+    kind="restore",
+    prepare=_prepare_restore,
+    writes=("orders: properties + point undo tag", f"orders: {BRANCH}", f"orders: {CHUNK}", f"orders: {PUBLISH}"),
+    rows=VALIDATION.rows,
+    columns=VALIDATION.columns,
+    chunks=1,
+    command=lambda world: ("laketable", *world.notes["command"].split()),
+    is_over="already",
+)
+
+
+# ---------------------------------------------------------------- maintenance
+
+
+def _maintained(kind: str, declared: str, writes: tuple[str, ...], chunks: int = 0) -> Scenario:
+    def prepare(world: World) -> None:
+        _three_files(world, f"maintenance: {{{declared}}}")
+        time.sleep(1.1)  # for a snapshot to be older than a second
+
+    return Scenario(
+        kind=kind,
+        prepare=prepare,
+        writes=writes,
+        rows=VALIDATION.rows,
+        columns=VALIDATION.columns,
+        chunks=chunks,
+        command=lambda world: ("laketable", "maintain", "-f", "."),
+    )
+
+
+COMPACTION = _maintained(
+    "compaction",
+    "compact: {targetFileSize: 1Mi, minInputFiles: 2}",
+    (f"orders: {BRANCH}", f"orders: {CHUNK}", f"orders: {PUBLISH}"),
+    chunks=1,
+)
+EXPIRY = _maintained("expiry", "expireSnapshots: {olderThan: 1s, keep: 1}", ("orders: remove-snapshots + done",))
+MANIFESTS = _maintained("manifests", "rewriteManifests: {}", ("orders: rows on main + done",))
+ORPHANS = _maintained("orphan files", "removeOrphanFiles: {olderThan: 3d}", ("orders: done",))
+
+
+SCENARIOS = (
+    BACKFILL,
+    CANARY,
+    FIRST_REFRESH,
+    INCREMENTAL_REFRESH,
+    REWRITE,
+    COUNT,
+    TYPE_CHANGE,
+    VALIDATION,
+    RESTORE,
+    COMPACTION,
+    EXPIRY,
+    MANIFESTS,
+    ORPHANS,
+)

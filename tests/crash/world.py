@@ -53,6 +53,7 @@ class World(Lab):
     def __init__(self, folder: Path, server: Mapping[str, str], proxy: CommitProxy, namespace: str) -> None:
         super().__init__(folder, server)
         self.proxy, self.namespace = proxy, namespace
+        self.notes: dict[str, str] = {}
         self._saved: dict[str, str] = {}
         self._backup = folder / "backup"
         self._there = self.catalog()

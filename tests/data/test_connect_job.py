@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.engines.connect import connect_session
 from reconciler.engines.connect_job import ConnectEngine, ConnectWork
 from reconciler.engines.connect_rows import ConnectRows
+from reconciler.engines.connect_sql import filled
 from reconciler.engines.staged import staging_ref
 from reconciler.errors import CommitConflict, CommitStateUnknown, InvalidInput, InvalidTable, Unsupported
 from reconciler.model.table import Computed
@@ -77,7 +78,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(connect_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+def bench(connect_url: str, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench(connect_url, monkeypatch)
 
 
@@ -263,10 +264,8 @@ def test_a_schema_change_meanwhile_stops_it_and_the_next_run_goes_on(shop: Shop,
 
 
 def test_control_a_lost_row_stops_the_audit(shop: Shop, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from reconciler.engines import connect_rows
-
-    made = connect_rows.filled
-    monkeypatch.setattr(connect_rows, "filled", lambda *args: [*made(*args)[:-1], "explode(array(1, 2)) AS total"])
+    doubled = "reconciler.engines.connect_rows.filled"
+    monkeypatch.setattr(doubled, lambda *args: [*filled(*args)[:-1], "explode(array(1, 2)) AS total"])
     table = shop.fresh(files=1)
     with pytest.raises(InvalidTable, match="8 rows in place of 4"):
         bench.start(table, table.evolve(table.wants(total=Computed(expression="id"))))

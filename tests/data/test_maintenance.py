@@ -111,6 +111,20 @@ def test_partitions_are_not_mixed_and_few_files_are_left_alone(shop: Shop) -> No
     assert sorted(row[0] for row in table.rows("id")) == [0, 1, 2, 5, 10, 15]
 
 
+@pytest.mark.parametrize("point", [(1, "after"), (2, "before"), (2, "after"), (3, "before"), (3, "after")], ids=str)
+def test_a_crash_at_any_write_of_a_compaction_ends_the_same(shop: Shop, point: tuple[int, str]) -> None:
+    table = shop.fresh(files=3)
+    before = table.rows("id", "x", "note")
+    wanted = operation(table, MaintenanceStep.COMPACT)
+    with pytest.raises(Killed):
+        table.run(wanted, table.engine(Writes(point), chunk_bytes=1 << 30))
+    run(table, MaintenanceStep.COMPACT)
+    assert table.rows("id", "x", "note") == before
+    assert data_files(table) == 1
+    assert table.branches() == []
+    assert sum(s["summary"].get("laketable.operation") == wanted.id for s in table.snapshots()) == 1
+
+
 # ---------------------------------------------------------------- snapshots
 
 
@@ -185,18 +199,21 @@ def test_a_crash_at_the_commit_of_an_expiry_loses_no_file_that_is_needed(shop: S
 # ---------------------------------------------------------------- manifests
 
 
-def test_manifests_are_written_together_and_a_stamp_is_not_repeated(shop: Shop) -> None:
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_manifests_are_written_together_in_one_commit(shop: Shop, when: str) -> None:
     table = shop.fresh(files=4)
-    rows = table.rows("id", "x")
+    rows, heads = table.rows("id", "x"), table.ancestry()
     wanted = operation(table, MaintenanceStep.REWRITE_MANIFESTS)
-    with pytest.raises(Killed):  # Iceberg has committed, we have not recorded it
-        table.run(wanted, table.engine(Writes((1, "before"))))
-    assert manifests(table) == 1
-    snapshots = len(table.snapshots())
+    with pytest.raises(Killed):
+        table.run(wanted, table.engine(Writes((1, when))))
     run(table, MaintenanceStep.REWRITE_MANIFESTS)
-    assert len(table.snapshots()) == snapshots
+    assert manifests(table) == 1
+    assert table.ancestry()[1:] == heads
     assert table.rows("id", "x") == rows
-    assert records(table)[-1].kind == "rewrite-manifests"
+    (record,) = records(table)
+    assert (record.kind, record.files) == ("rewrite-manifests", 4)
+    run(table, MaintenanceStep.REWRITE_MANIFESTS, tick=2_000)
+    assert table.ancestry()[1:] == heads, "one manifest is not written again"
 
 
 def manifests(table: Lake) -> int:

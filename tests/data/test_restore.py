@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
+from reconciler.engines.restore_kind import RestoreKind
 from reconciler.engines.staged import staging_ref
-from reconciler.errors import CommitConflict, RefNotFound
+from reconciler.errors import ApprovalRequired, CommitConflict, InvalidTable, RefNotFound
 from reconciler.model import bookkeeping
 from reconciler.model.table import Computed
-from reconciler.pipeline import Approval, Request, propose_restore, propose_undo
+from reconciler.pipeline import Approval, Execution, Request, execute, propose_restore, propose_undo
+from reconciler.pipeline.table_jobs import table_operation
+from reconciler.plan.approvals import undo_tag
 from reconciler.plan.data import remembered
+from reconciler.plan.events import Event
 from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan
 from reconciler.plan.policy import Outcome
 from tests.data.kit import NOW_MS, Killed, Lake, Shop, Writes
@@ -167,6 +172,52 @@ def test_undoing_a_changed_expression_brings_its_values_back_and_it_can_be_appli
     again = table.evolve(table.wants(total=tripled))
     table.run(again)
     assert {total for id_, total in table.rows("id", "total") if id_ == 1} == {3}
+
+
+class Crashing:
+    """A runtime whose machine goes away before the job starts."""
+
+    def run(self, plan: Plan) -> Iterator[Event]:
+        raise Killed
+
+
+def test_an_undo_that_did_not_start_its_job_goes_on_and_is_not_undone(shop: Shop) -> None:
+    table = shop.fresh(files=2)
+    published(table, Computed(expression="x * 2"), FIRST)
+    rows = table.rows("id", "total")
+    published(table, Computed(expression="x * 3"), SECOND)
+    made = undo(table)
+    approved = propose_undo(request(table), table.observe(), Approval(hashes=frozenset({made.hash})), now_ms=NOW_MS)
+    execution = Execution(lambda name, asked: table.catalog, "ci", NOW_MS, data=lambda asked: Crashing())
+    with pytest.raises(Killed):
+        list(execute(approved, execution))
+    assert undo_tag(made.hash) in table.observe().spec.refs
+    again = propose_undo(request(table), table.observe(), Approval(), now_ms=NOW_MS)
+    assert again.plan is not None
+    assert again.decision is not None
+    assert again.decision.outcome is Outcome.ALLOW, "it was approved when it started"
+    (wanted,) = [o for o in again.plan.operations if o.kind is OperationKind.RESTORE]
+    assert wanted.id in {operation.id for operation in made.operations}
+    released = table_operation(request(table), table.observe(), wanted)
+    assert released is not None
+    table.run(released)
+    assert table.rows("id", "total") == rows
+
+
+def test_a_restore_that_nobody_released_is_refused_by_the_job(shop: Shop) -> None:
+    table, _, target = changed(shop)
+    with pytest.raises(ApprovalRequired):
+        table_operation(request(table), table.observe(), restore(table, str(target)))
+
+
+def test_control_a_lost_file_is_noticed_by_the_audit(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, _, target = changed(shop)
+    wanted, make = restore(table, str(target)), RestoreKind.make
+    heads = table.ancestry()
+    monkeypatch.setattr(RestoreKind, "make", lambda self, *about: make(self, *about)[1:])
+    with pytest.raises(InvalidTable, match="nothing is published"):
+        table.run(wanted)
+    assert table.ancestry() == heads
 
 
 def test_undo_refuses_to_take_back_what_others_committed(shop: Shop) -> None:

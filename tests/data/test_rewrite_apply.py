@@ -58,9 +58,10 @@ def test_a_partition_change_with_rewrite_is_one_pass_and_then_in_sync(lab: Lab) 
     assert [name for name in version.refs if not name.startswith("lt_undo_")] == ["main"]
     assert lab.run("plan", "-f", SECOND, "--detailed-exitcode").code == 0
     # What others bring later neither drifts nor waits for an approval; it is brought up when somebody asks.
-    lab.load([{**row, "fahrenheit": None} for row in readings(12, 2)], TABLE)
+    lab.load([{**row, "fahrenheit": None} for row in readings(12, 3)], TABLE)
     shown = lab.run("plan", "-f", SECOND, "--include-upkeep").out
     assert "index by_sensor: indexed" in " ".join(shown.split())
+    assert "index by_sensor: indexed" in lab.ok("status", "-f", SECOND).out
     assert lab.run("plan", "-f", SECOND, "--detailed-exitcode").code == 0
     lab.ok("apply", "-f", SECOND, "--include-upkeep")
     version = lab.table(TABLE).metadata

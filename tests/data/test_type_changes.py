@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
+
 import msgspec
 import pytest
 from pyspark.sql import functions as F
 
+from reconciler.engines.data_job import SparkEngine
 from reconciler.model.table import Desired, TypeChange
-from reconciler.model.types import StructType
+from reconciler.model.types import Field, StructType
+from reconciler.plan.conversions import conversion, spark_word
 from reconciler.plan.events import Failed, Refused
 from reconciler.plan.operations import OperationClass
 from reconciler.plan.type_changes import memories
@@ -143,8 +148,6 @@ def test_rounding_is_no_conversion_unless_it_is_asked_for(shop: Shop) -> None:
     table.spark.sql(f"INSERT INTO {table.name} VALUES (1, 1, 'a', 1.5000), (2, 1, 'b', 1.2345)")
 
     def wants(**rule: object) -> Desired:
-        from reconciler.model.types import Field
-
         desired = turning(table, "x", "int")
         fields = (*desired.columns.fields, Field(name="price", required=False, type="decimal(10,2)"))
         return msgspec.structs.replace(
@@ -157,3 +160,29 @@ def test_rounding_is_no_conversion_unless_it_is_asked_for(shop: Shop) -> None:
     assert "1 row in 1 of 2 scanned files has a value of price that does not convert to decimal(10,2)" in last.message
     Applier(table).ok(wants(using="cast(price AS decimal(10,2))"))
     assert [str(price) for _, price in table.rows("id", "price")] == ["1.50", "1.23"]
+
+
+CONVERSIONS: list[tuple[str, str, dict[str, object]]] = [
+    ("string", "int", {"'12'": 12, "' 12 '": 12, "'1.5'": None, "'x'": None, "''": None, "'99999999999'": None}),
+    ("long", "int", {"5L": 5, "2147483648L": None}),
+    ("double", "int", {"2.0D": 2, "2.5D": None, "double('NaN')": None}),
+    ("double", "float", {"0.5D": 0.5, "0.1D": None}),
+    ("decimal(10,4)", "decimal(10,2)", {"1.5000BD": Decimal("1.50"), "1.2345BD": None}),
+    ("string", "decimal(5,2)", {"'1.50'": Decimal("1.50"), "'1.505'": None, "'1234'": None}),
+    ("timestamp", "date", {"timestamp_ntz'2026-01-02'": date(2026, 1, 2), "timestamp_ntz'2026-01-02 10:00'": None}),
+    ("string", "boolean", {"'true'": True, "'maybe'": None}),
+    ("int", "string", {"7": "7"}),
+]
+
+
+def test_default_conversions_lose_nothing(shop: Shop) -> None:
+    session = SparkEngine(shop.spark, "embedded")._session
+    selected: list[str] = []
+    expected: list[object] = []
+    for before, after, values in CONVERSIONS:
+        schema = StructType((Field(name="v", required=False, type=before),))
+        how = conversion(TypeChange(), before, after, name="v", stands_as="v", schema=schema)
+        for literal, value in values.items():
+            selected.append(f"(SELECT {how.value} FROM (SELECT CAST({literal} AS {spark_word(before)}) AS v))")
+            expected.append(value)
+    assert list(session.sql(f"SELECT {', '.join(selected)}").collect()[0]) == expected

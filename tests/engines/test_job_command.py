@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from reconciler.cli.execute import command
@@ -30,8 +32,8 @@ def test_what_starting_again_may_mend_is_told_apart(ended: list[tuple[ExitCode, 
 
 
 def test_the_pod_is_started_again_unless_its_exit_is_final() -> None:
-    policy = pod_failure_policy("laketable")
-    (rule,) = (rule["onExitCodes"] for rule in policy["rules"] if "onExitCodes" in rule)  # type: ignore[union-attr,index]
+    policy: Any = pod_failure_policy("laketable")
+    (rule,) = (rule["onExitCodes"] for rule in policy["rules"] if "onExitCodes" in rule)
     assert rule["values"] == list(FINAL)
     assert not {0, TEMPORARY, ExitCode.INTERRUPTED, 137, 143} & set(rule["values"])
 

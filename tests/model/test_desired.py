@@ -6,6 +6,7 @@ import pytest
 
 from reconciler.model.desired import canonical_desired, to_desired
 from reconciler.model.documents import load_documents
+from reconciler.model.maintenance import DAY_MS, ExpireSnapshots, Maintenance, RemoveOrphans
 from reconciler.model.manifest import LakeTable
 from reconciler.model.table import (
     Computed,
@@ -34,6 +35,9 @@ def desired(text: str = TABLE, project: str = "shop") -> Desired:
 
 def test_every_part_arrives() -> None:
     found = desired()
+    assert found.maintenance == Maintenance(
+        expire=ExpireSnapshots(older_than_ms=7 * DAY_MS, keep=20), orphans=RemoveOrphans(older_than_ms=3 * DAY_MS)
+    )
     assert found.owner == "shop/sales/orders"
     assert found.ident == TableIdent(("sales",), "orders")
     assert found.renamed_from == TableIdent(("sales",), "old_orders")

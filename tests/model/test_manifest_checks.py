@@ -227,6 +227,7 @@ OTHERS = [
     ("name: audit", "name: §main", "spec.branches[0].name: 'main' is the table's own branch."),
     ("name: audit", "name: §lt_x", "spec.branches[0].name: names that start with 'lt_' are LakeTable's own."),
     ("olderThan: 3d", "olderThan: §2d", "spec.maintenance.removeOrphanFiles.olderThan: 2d is too young"),
+    ("{olderThan: 3d}", "{olderThan: 3d}\n    staleBranches: §12h", "spec.maintenance.staleBranches: 12h is too short"),
     ("interval: 10m", "interval: §10ms", "spec.reconcile.interval: 10ms is too short."),
 ]
 

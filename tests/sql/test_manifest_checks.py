@@ -16,8 +16,13 @@ from reconciler.errors import ManifestErrors
 from reconciler.model.documents import load_documents
 from reconciler.model.faults import Fault
 from reconciler.model.manifest.table import LakeTable
+from reconciler.model.table import Desired, TableIdent, View
+from reconciler.model.types import StructType
+from reconciler.plan.view_query import read_view
 from reconciler.sql.manifest_checks import expression_faults
 from tests.sql.samples import FRIENDLY, HOSTILE
+from tests.sql.schemas import TABLES
+from tests.sql.test_queries import HOSTILE_QUERIES, OFFLINE
 
 TYPES = {
     "a": "int",
@@ -141,6 +146,29 @@ def test_a_column_computed_from_itself_is_refused() -> None:
 def test_a_view_that_reads_itself_is_refused() -> None:
     (fault,) = faults({"materializedView": {"query": "SELECT a FROM sales.t"}})
     assert "reads itself" in fault.message
+
+
+@pytest.mark.parametrize("text", [t for t in OFFLINE if is_yaml(t)], ids=lambda text: None)
+def test_a_hostile_query_is_refused_before_any_catalog_is_asked(text: str) -> None:
+    (fault,) = faults({"materializedView": {"query": text}})
+    assert fault.message
+    assert fault.path[-1] == "query"
+
+
+@pytest.mark.parametrize("text", HOSTILE_QUERIES, ids=lambda text: None)
+def test_a_hostile_query_never_becomes_work(text: str) -> None:
+    """Also when somebody comes past `validate`: without a query that was read there is nothing to run."""
+    view = Desired(ident=TableIdent(("sales",), "v"), owner="x", columns=StructType(()), view=View(query=text))
+    found = read_view(view, TABLES.get)
+    assert found.query is None
+    assert [one.code for one in found.findings] in (["LK304"], ["LK306"])
+
+
+def test_stated_columns_are_those_of_the_query() -> None:
+    view = {"materializedView": {"query": "SELECT a AS x, b FROM sales.wide"}}
+    assert faults({**view, "columns": [{"name": n, "type": "int"} for n in ("x", "b")]}) == []
+    (fault,) = faults({**view, "columns": [{"name": "x", "type": "int"}]})
+    assert "not those of the query: b" in fault.message
 
 
 def test_the_program_names_file_line_and_column(tmp_path: Path) -> None:

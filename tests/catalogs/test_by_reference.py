@@ -1,0 +1,127 @@
+"""Snapshots made of files that exist already: exactly the files that were meant, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from reconciler.catalogs import by_reference
+from reconciler.catalogs.connection import explicit
+from reconciler.catalogs.iceberg import IcebergCatalog
+from reconciler.errors import CommitConflict, InvalidTable
+from reconciler.model.table import TableIdent
+from tests.cli.lab import Lab
+
+IDENT = TableIdent(("sales",), "orders")
+NOBODY = "00000000-0000-0000-0000-000000000000"
+
+
+class Site:
+    """A table of three files, and what an engine does to it."""
+
+    def __init__(self, lab: Lab) -> None:
+        lab.apply(("name: id, type: long", "name: x, type: long"), "partitioning: []")
+        self.lab, self.catalog = lab, IcebergCatalog(explicit("lake", lab.properties))
+        for number in range(3):
+            lab.append([{"id": number, "x": 1}])
+
+    @property
+    def head(self) -> int:
+        found = self.catalog.get_table_spec(IDENT).version.snapshot_id
+        assert found is not None
+        return found
+
+    def paths(self, snapshot_id: int) -> list[str]:
+        return sorted(file.path for file in self.catalog.get_data_files(IDENT, snapshot_id))
+
+    def ids(self, snapshot_id: int | None = None) -> list[int]:
+        rows: list[dict[str, Any]] = self.lab.table().scan(snapshot_id=snapshot_id).to_arrow().to_pylist()
+        return sorted(row["id"] for row in rows)
+
+    def stage(self, rows: Sequence[Mapping[str, int]]) -> int:
+        """Append rows where no branch leads, and return the snapshot."""
+        import pyarrow as pa
+
+        table = self.lab.table()
+        table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "work").commit()
+        data = pa.Table.from_pylist([dict(row) for row in rows], schema=table.schema().as_arrow())
+        table.append(data, branch="work")
+        found: int = table.refresh().metadata.refs["work"].snapshot_id
+        return found
+
+    def commit(self, *updates: Any) -> None:
+        self.catalog.commit_updates(IDENT, [], updates)
+
+    def publish(self, made: tuple[int, Any] | None) -> None:
+        assert made is not None
+        ref = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": made[0]}
+        self.commit(made[1], ref)
+
+
+@pytest.fixture
+def site(lab: Lab) -> Site:
+    return Site(lab)
+
+
+def test_a_selection_is_read_like_any_snapshot_and_main_stays(site: Site) -> None:
+    head, paths = site.head, site.paths(site.head)
+    chosen, update = site.catalog.select_files(IDENT, head, paths[:2], {"laketable.operation": "1"})
+    site.commit(update)
+    assert site.paths(chosen) == paths[:2]
+    assert len(site.ids(chosen)) == 2
+    assert site.head == head
+
+
+def test_a_file_that_the_base_has_not_is_not_selected(site: Site) -> None:
+    with pytest.raises(InvalidTable, match="others than were chosen"):
+        site.catalog.select_files(IDENT, site.head, [*site.paths(site.head), "file:///nowhere.parquet"], {})
+
+
+def test_new_files_stand_for_old_ones_and_later_rows_stay(site: Site) -> None:
+    base = site.head
+    (old,) = [f.path for f in site.catalog.get_data_files(IDENT, base) if _holds(f, 1)]
+    added = site.stage([{"id": 1, "x": 2}])
+    site.lab.append([{"id": 9, "x": 1}])
+    site.publish(site.catalog.replace_files(IDENT, base, [old], [added], {"laketable.operation": "1"}))
+    assert site.ids() == [0, 1, 2, 9]
+    assert old not in site.lab.data_files()
+    assert sorted(row["x"] for row in site.lab.rows()) == [1, 1, 1, 2]
+
+
+def _holds(file: Any, number: int) -> bool:
+    return bool(int.from_bytes(file.lower_bounds[1], "little") == number)
+
+
+def test_a_file_that_somebody_rewrote_since_is_a_conflict(site: Site) -> None:
+    base, paths = site.head, site.paths(site.head)
+    added = site.stage([{"id": 1, "x": 2}])
+    site.lab.table().delete("id == 1")
+    assert site.catalog.replace_files(IDENT, base, paths, [added], {}) is None
+
+
+def test_another_partition_spec_asks_for_other_files(site: Site) -> None:
+    base, paths = site.head, site.paths(site.head)
+    added = site.stage([{"id": 1, "x": 2}])
+    with site.lab.table().update_spec() as update:
+        update.add_field("x", "identity", "x_part")
+    assert site.catalog.replace_files(IDENT, base, paths[:1], [added], {}) is None
+
+
+def test_control_a_lost_file_is_noticed_before_the_commit(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    base, paths = site.head, site.paths(site.head)
+    added = site.stage([{"id": 1, "x": 2}])
+    kept = by_reference._OverwriteFiles._existing_manifests
+    monkeypatch.setattr(by_reference._OverwriteFiles, "_existing_manifests", lambda self: kept(self)[1:])
+    with pytest.raises(InvalidTable, match="nothing was committed"):
+        site.catalog.replace_files(IDENT, base, paths[:1], [added], {})
+    assert site.head == base
+
+
+def test_a_commit_whose_assert_fails_is_a_conflict(site: Site) -> None:
+    _, update = site.catalog.select_files(IDENT, site.head, site.paths(site.head)[:1], {})
+    with pytest.raises(CommitConflict):
+        site.catalog.commit_updates(
+            IDENT, [{"type": "assert-table-uuid", "uuid": "0" * 8 + "-0000" * 3 + "-" + "0" * 12}], [update]
+        )

@@ -1,0 +1,198 @@
+"""One Spark task: what comes in other than as the file's rows, in its order, is answered with a reason and no file."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+import pytest
+
+from reconciler.engines.splice.locations import local_path, open_location
+from reconciler.engines.splice.partition import (
+    FILE,
+    FILE_EVERY,
+    POSITION,
+    ROW_ID,
+    Answer,
+    Job,
+    Target,
+    splice_partition,
+)
+from reconciler.errors import Unsupported
+from reconciler.model.types import Field
+from tests.engines.splice.files import OLD, assert_equal, column, old_table, rewritten, values, with_id, write
+
+ROWS = 2 * FILE_EVERY + 100
+NEW = column("double")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write(tmp_path / "a.parquet", old_table(ROWS), 3000, compression="zstd")
+
+
+def job(source: Path, columns: Sequence[Field] = (NEW,), rows: int = ROWS, first_row_id: int | None = None) -> Job:
+    target = Target(str(source.parent / "deep" / "new"), rows, first_row_id)
+    return Job(tuple(columns), {}, {f"file:{source}": target}, {"s3.secret-access-key": "hush"})
+
+
+def batches(source: Path, table: pa.Table, rows: int = 1000, first: int = 0) -> list[pa.RecordBatch]:
+    """Send values as Spark does."""
+    table = table.append_column(POSITION, pa.array(range(first, first + table.num_rows), pa.int64()))
+    names = [f"file:{source}" if n % FILE_EVERY == 0 else None for n in range(table.num_rows)]
+    found: list[pa.RecordBatch] = table.append_column(FILE, pa.array(names, pa.string())).to_batches(rows)
+    return found
+
+
+def run(sent: list[pa.RecordBatch], job: Job, attempt: int = 7) -> Answer:
+    """Splice one partition; all of its input must have been read."""
+    left: Iterator[pa.RecordBatch] = iter(sent)
+    (answer,) = splice_partition(left, job, attempt)
+    assert next(left, None) is None
+    return msgspec.msgpack.decode(answer["answer"][0].as_py(), type=Answer)
+
+
+def test_the_file_is_as_if_it_had_been_rewritten(source: Path) -> None:
+    new = values("double", ROWS)
+    answer = run(batches(source, new), job(source))
+    assert answer.path == str(source.parent / "deep" / "new-7.parquet")
+    assert answer.size == Path(answer.path).stat().st_size
+    assert answer.metrics.null_counts == {NEW.id: new["new"].null_count}
+    assert_equal(Path(answer.path), rewritten(source, [NEW], new, 3000, compression="zstd"))
+
+
+def test_each_attempt_has_a_file_of_its_own(source: Path) -> None:
+    paths = {run(batches(source, values("double", ROWS)), job(source), attempt).path for attempt in (1, 2)}
+    assert len(paths) == 2
+    again = run(batches(source, values("double", ROWS)), job(source), 1)
+    assert "already" in again.refusal  # no name is used twice
+
+
+def test_nans_are_counted(source: Path) -> None:
+    new = pa.table({"new": [math.nan if n % 3 == 0 else None if n % 3 == 1 else 0.5 for n in range(ROWS)]})
+    answer = run(batches(source, new), job(source))
+    assert answer.nan_counts == {NEW.id: len(range(0, ROWS, 3))}
+
+
+Fault = Callable[[list[pa.RecordBatch]], list[pa.RecordBatch]]
+
+
+def renamed(sent: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Name another file at a later row."""
+    table = pa.Table.from_batches(sent)
+    names = table[FILE].to_pylist()
+    names[FILE_EVERY] = "file:/other.parquet"
+    found: list[pa.RecordBatch] = table.set_column(2, FILE, pa.array(names, pa.string())).to_batches(500)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        pytest.param(lambda sent: [sent[1], sent[0], *sent[2:]], "not asked for|order", id="first-batches-swapped"),
+        pytest.param(lambda sent: [sent[0], sent[2], sent[1], *sent[3:]], "order", id="batches-swapped"),
+        pytest.param(lambda sent: sent[:-1], "fewer rows", id="rows-missing"),
+        pytest.param(lambda sent: [*sent[:3], *sent[4:]], "order", id="gap"),
+        pytest.param(lambda sent: [*sent, sent[0]], "more rows", id="a-second-file"),
+        pytest.param(lambda sent: [sent[0], sent[0], *sent[1:]], "order", id="twice"),
+        pytest.param(renamed, "two files", id="mixed"),
+    ],
+)
+def test_rows_that_are_not_the_files_own_make_no_file(source: Path, fault: Fault, why: str) -> None:
+    sent = fault(batches(source, values("double", ROWS)))
+    left: Iterator[pa.RecordBatch] = iter(sent)
+    answers = [
+        msgspec.msgpack.decode(a["answer"][0].as_py(), type=Answer) for a in splice_partition(left, job(source), 1)
+    ]
+    assert all(re.search(why, answer.refusal) for answer in answers)
+    assert not list(source.parent.glob("**/new*"))
+
+
+def test_what_does_not_fit_is_told(source: Path, tmp_path: Path) -> None:
+    sent = batches(source, values("double", ROWS))
+    assert "its manifest says 5" in run(sent, job(source, rows=5)).refusal
+    assert "already" in run(sent, job(source, [Field(id=1, name="new", required=False, type="double")])).refusal
+    source.rename(tmp_path / "gone")
+    assert "FileNotFoundError" in run(sent, job(source)).refusal
+    source.write_bytes(b"PAR1 no Parquet at all PAR1")
+    assert run(sent, job(source)).refusal
+    assert not list(tmp_path.glob("**/new*"))
+
+
+def test_a_partition_without_rows_answers_nothing(source: Path) -> None:
+    assert list(splice_partition(iter([]), job(source), 1)) == []
+    assert list(splice_partition(iter([batches(source, values("double", 10))[0].slice(0, 0)]), job(source), 1)) == []
+
+
+# ---------------------------------------------------------------- format v3
+
+
+def lineage_batches(table: pa.Table, first: int) -> list[pa.RecordBatch]:
+    ids = pa.array(range(first, first + table.num_rows), pa.int64())
+    found: list[pa.RecordBatch] = table.append_column(POSITION, ids).to_batches(1000)
+    return found
+
+
+def test_row_ids_name_the_file_prove_its_order_and_become_a_column(source: Path) -> None:
+    answer = run(lineage_batches(values("double", ROWS), 500), job(source, (NEW, ROW_ID), first_row_id=500))
+    read = pq.read_table(answer.path)
+    assert read["_row_id"].to_pylist() == list(range(500, 500 + ROWS))
+    assert read["new"].equals(values("double", ROWS)["new"])
+    assert answer.metrics.null_counts[ROW_ID.id] == 0
+
+
+def test_ids_that_no_file_begins_with_answer_nothing(source: Path) -> None:
+    sent = lineage_batches(values("double", ROWS), 400)
+    assert list(splice_partition(iter(sent), job(source, (NEW, ROW_ID), first_row_id=500), 1)) == []
+
+
+def test_a_file_that_says_when_its_rows_were_updated_is_left_alone(tmp_path: Path) -> None:
+    fields = pa.schema([*OLD, with_id(2147483539, "_last_updated_sequence_number", pa.int64())])
+    old = old_table(ROWS).append_column(fields[-1], pa.nulls(ROWS, pa.int64()))
+    source = write(tmp_path / "a.parquet", old.cast(fields))
+    answer = run(lineage_batches(values("double", ROWS), 0), job(source, first_row_id=0))
+    assert "updated" in answer.refusal
+
+
+# ---------------------------------------------------------------- locations
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [
+        ("/a/b c%20d", "/a/b c%20d"),
+        ("file:/a/x=%2F/b", "/a/x=%2F/b"),
+        ("file:///a/b", "/a/b"),
+        ("s3://a/b", None),
+        ("hdfs://a/b", None),
+    ],
+)
+def test_local_paths(location: str, path: str | None) -> None:
+    assert local_path(location) == path
+
+
+def test_s3_is_streamed_through_its_own_file_system_and_other_storage_is_refused() -> None:
+    properties: dict[str, Any] = {
+        "s3.endpoint": "http://127.0.0.1:9",
+        "client.region": "eu-west-1",
+        "s3.access-key-id": "me",
+        "s3.secret-access-key": "hush",
+        "warehouse": "s3://bucket",
+    }
+    filesystem, path = open_location("s3://bucket/a/b.parquet", properties)
+    assert isinstance(filesystem, pafs.S3FileSystem)
+    assert (filesystem.region, path) == ("eu-west-1", "bucket/a/b.parquet")
+    with pytest.raises(Unsupported, match="hdfs"):
+        open_location("hdfs://n/a", properties)
+
+
+def test_a_job_does_not_print_the_credentials_it_carries(source: Path) -> None:
+    assert "hush" not in repr(job(source))
+    assert "hush" not in str(job(source))

@@ -57,6 +57,7 @@ class Deferred:
 
 async def act(ctx: Context, case: Case, entry: PlanEntry | None) -> Found:
     """Carry the plan out and observe again; `entry` is its plan object, None for what goes on under an earlier one."""
+    jobs.require_runtime(ctx, case)
     if entry is not None and data_operations(case.plan):
         await plans.set_phase(ctx, entry, "Applying")
     deferred, events = Deferred(), list[Event]()

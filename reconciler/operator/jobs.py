@@ -9,7 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from reconciler.engines.data_state import OPERATION_STAMP
-from reconciler.errors import EnvironmentProblem, LakeError
+from reconciler.errors import EnvironmentProblem, LakeError, Unsupported
+from reconciler.model.manifest import LakeCatalog
 from reconciler.model.table import TableIdent
 from reconciler.operator import local_jobs
 from reconciler.operator.api import ApiExists, ApiNotFound
@@ -51,9 +52,37 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         return self.told if isinstance(self.told, Failed | Refused) else None
 
 
+def runtime_of(ctx: Context, catalog: LakeCatalog) -> str:
+    """Say where a catalog's jobs run; unsaid it is a Kubernetes Job, in development a subprocess."""
+    if catalog.spec.runtime is not None:
+        return catalog.spec.runtime.type
+    return "local" if ctx.settings.allow_local_catalogs else "job"
+
+
+def require_runtime(ctx: Context, case: Case) -> None:
+    """Refuse work on rows that could not run, before the metadata it follows is committed."""
+    if not any(operation.work is not None for operation in (*case.plan.operations, *case.plan.upkeep)):
+        return
+    catalog = case.catalog.manifest
+    kind, runtime = runtime_of(ctx, catalog), catalog.spec.runtime
+    name = f"{catalog.metadata.namespace}/{catalog.metadata.name}"
+    if kind == "local" and not ctx.settings.allow_local_catalogs:
+        raise Unsupported(
+            f"LakeCatalog {name} wants its jobs in the operator's own pod.", hint="Set spec.runtime.type to job."
+        )
+    if kind == "connect":
+        raise Unsupported(f"Jobs of LakeCatalog {name} cannot run over Spark Connect.", hint="Set its type to job.")
+    if kind == "job" and not (runtime and runtime.image) and not ctx.settings.job_image:
+        raise EnvironmentProblem(
+            f"LakeCatalog {name} names no image for its jobs.",
+            hint="Set spec.runtime.image, or start the operator with --job-image.",
+        )
+
+
 async def ensure(ctx: Context, case: Case, plan: Plan) -> JobState:
     """Start the job of a plan's work on rows, or see how it is."""
-    return await (_ensure_job if case.catalog.runtime == "job" else _ensure_local)(ctx, case, plan)
+    start = _ensure_job if runtime_of(ctx, case.catalog.manifest) == "job" else _ensure_local
+    return await start(ctx, case, plan)
 
 
 def found_of(case: Case, plan: Plan, state: JobState, applied: Applied | None) -> Found:
@@ -133,12 +162,6 @@ async def _ensure_job(ctx: Context, case: Case, plan: Plan) -> JobState:
 
 
 async def _start_job(ctx: Context, case: Case, plan: Plan) -> JobState:
-    runtime = case.catalog.manifest.spec.runtime
-    if not (runtime and runtime.image) and not ctx.settings.job_image:
-        raise EnvironmentProblem(
-            f"LakeCatalog {case.catalog_key.namespace}/{case.catalog_key.name} names no image for its jobs.",
-            hint="Set spec.runtime.image, or start the operator with --job-image.",
-        )
     settings = JobSettings(
         cluster=ctx.settings.cluster,
         image=ctx.settings.job_image,

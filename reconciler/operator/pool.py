@@ -58,11 +58,6 @@ class OpenCatalog(msgspec.Struct, frozen=True):
         """The Kubernetes namespace that its jobs and Secrets live in."""
         return self.manifest.metadata.namespace
 
-    @property
-    def runtime(self) -> str:
-        """Where its data jobs run."""
-        return self.manifest.spec.runtime.type if self.manifest.spec.runtime else "local"
-
 
 class _Kept(msgspec.Struct):
     identity: tuple[str, int, str]

@@ -99,12 +99,11 @@ def _go() -> str:
     if found and _version(found) >= _GO:
         return found
     folder = cache_dir() / "kube" / _GO_WHEEL.replace("==", "-")
-    program = next(iter(folder.rglob("bin/go")), None) if folder.is_dir() else None
-    if program is None:
+    program = folder / "go" / "bin" / "go"  # bin/go is a script that needs the folder on its path
+    if not program.is_file():
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), _GO_WHEEL]
         done = subprocess.run(command, capture_output=True, check=False, timeout=600)
-        program = next(iter(folder.rglob("bin/go")), None)
-        if done.returncode != 0 or program is None:
+        if done.returncode != 0 or not program.is_file():
             raise EnvironmentProblem(
                 f"The operator's tests need a Kubernetes API server: there is no Go {_GO[0]}.{_GO[1]} or later, and "
                 f"{_GO_WHEEL} cannot be installed.",

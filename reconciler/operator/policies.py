@@ -8,7 +8,7 @@ from reconciler.errors import InvalidInput
 from reconciler.model.documents import check_resource
 from reconciler.model.manifest import LakePolicy
 from reconciler.model.manifest.policy import LabelExpression, LabelSelector
-from reconciler.operator.objects import Json
+from reconciler.operator.objects import Json, mapping_at
 from reconciler.plan.policy import OPERATOR_DEFAULT, Policy, policy_from_manifest
 
 
@@ -21,6 +21,11 @@ def policies_for(
     """
     found = tuple(policy_from_manifest(p) for p in _applicable(raws, namespace, labels, operator_namespace))
     return found or (OPERATOR_DEFAULT,)
+
+
+def has_selector(raw: Json) -> bool:
+    """Say whether a LakePolicy selects namespaces by their labels."""
+    return bool(mapping_at(raw, "spec", "namespaceSelector"))
 
 
 def read_policy(raw: Json) -> LakePolicy:

@@ -110,7 +110,7 @@ async def cluster_name(api: KubeApi) -> str:
 async def _prime(ctx: Context, queue: WorkQueue) -> None:
     """Read what there is before anything is worked on: who is older can only be told when all are known."""
     for resource in OWN_KINDS:
-        for namespace in ctx.settings.namespaces or (None,):
+        for namespace in ctx.settings.watched or (None,):
             try:
                 async for raw in ctx.api.list_all(resource, namespace):
                     _remember(ctx.store, resource.kind, raw)

@@ -25,3 +25,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     job_deadline_seconds: int = 24 * 3600
     grace_seconds: float = 20.0
     liveness: str = ""
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The namespaces to watch, the operator's own included: its policies hold for the others."""
+        return tuple(dict.fromkeys((*self.namespaces, self.namespace))) if self.namespaces else ()

@@ -28,7 +28,7 @@ from reconciler.operator.objects import (
     meta_of,
     text_at,
 )
-from reconciler.operator.policies import policies_for
+from reconciler.operator.policies import has_selector, policies_for
 from reconciler.operator.pool import OpenCatalog, catalog_key
 from reconciler.operator.queue import Again
 from reconciler.operator.reasons import STANDINGS, EventReason, Reason, reason_of
@@ -111,7 +111,7 @@ def _again(found: Found, raw: Json) -> Again:
     standing = STANDINGS[found.reason]
     if found.reason is Reason.JOB_RUNNING:
         return Again(JOB_POLL_SECONDS)
-    if found.reason in (Reason.COMMIT_CONFLICT, Reason.PLAN_STALE, Reason.APPLYING):
+    if found.reason is Reason.APPLYING:
         return Again(SOON)
     if standing.is_reconciling or found.reason in (Reason.CATALOG_NOT_READY, Reason.INTERNAL):
         return Again(failed=True)
@@ -211,7 +211,8 @@ def _require_all(
 
 
 async def _policies(ctx: Context, namespace: str, raws: list[Json]) -> tuple[Policy, ...]:
-    labels = await ctx.namespace_labels(namespace)
+    # Only selectors ask for labels: an operator of one namespace may not be allowed to read namespaces.
+    labels = await ctx.namespace_labels(namespace) if any(map(has_selector, raws)) else {}
     return policies_for(raws, namespace, labels, ctx.settings.namespace)
 
 

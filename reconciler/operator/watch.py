@@ -70,7 +70,7 @@ async def run(settings: Settings, made: kopf.OperatorRegistry, stop: threading.E
                 settings=kopf.OperatorSettings(),
                 standalone=True,
                 clusterwide=not settings.namespaces,
-                namespaces=list(settings.namespaces),
+                namespaces=list(settings.watched),
                 liveness_endpoint=settings.liveness or None,
                 stop_flag=stop,
             )

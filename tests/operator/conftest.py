@@ -11,6 +11,8 @@ import pytest
 
 from reconciler.catalogs.connection import explicit
 from reconciler.catalogs.iceberg import IcebergCatalog
+from reconciler.errors import EnvironmentProblem
+from tests.kube.assets import kube_programs
 from tests.kube.cluster import Cluster, running_cluster
 from tests.kube.kubelet import Kubelet
 from tests.kube.operator import Operator, catalog, install, running_operator
@@ -21,6 +23,10 @@ _NUMBERS = itertools.count(1)
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Run a real API server with the CRDs and the operator's role."""
+    try:
+        kube_programs()
+    except EnvironmentProblem as error:
+        pytest.fail(str(error), pytrace=False)
     with running_cluster(tmp_path_factory.mktemp("cluster")) as made:
         yield made
 

@@ -322,8 +322,8 @@ def reasons_page() -> str:
     lines = [
         "# Reasons of the conditions",
         "",
-        "Generated from `reconciler/operator/reasons.py`. `Ready`, `Reconciling` and `Stalled` of every resource carry one",
-        "of these, and none other.",
+        "Generated from `reconciler/operator/reasons.py`. `Ready`, `Reconciling` and `Stalled` of every resource carry",
+        "one of these, and none other.",
         "",
         "| Reason | Phase | Ready | Reconciling | Stalled | Meaning |",
         "|---|---|---|---|---|---|",

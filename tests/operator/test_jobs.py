@@ -94,3 +94,17 @@ def test_a_view_is_filled_and_refreshed_when_its_source_changes(
     assert values(lake, totals) == [{"n": 10, "total": 45}]
     fill(lake, TableIdent((namespace,), "orders"), 5, "more")
     eventually(lambda: values(lake, totals) == [{"n": 15, "total": 55}], 180, 1.0)
+
+
+def test_beside_a_cluster_a_subprocess_does_the_work(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+) -> None:
+    spec = table("orders", namespace, "id long", "amount long")
+    cluster.apply(spec)
+    wait_for(cluster, namespace, "orders", "InSync")
+    ident = TableIdent((namespace,), "orders")
+    fill(lake, ident, 10)
+    cluster.apply(with_computed(spec, "amount - 1"))
+    wait_for(cluster, namespace, "orders", "InSync", 120)
+    assert all(row["double"] == row["amount"] - 1 for row in values(lake, ident))
+    assert cluster.list("jobs", namespace) == []

@@ -12,6 +12,7 @@ from reconciler.cli.workspace import now_ms
 from reconciler.errors import InvalidInput
 from reconciler.model.table import Desired
 from reconciler.pipeline import Proposal, propose_offline
+from reconciler.plan.view_query import read_offline
 
 PREFIX = "git:"
 
@@ -38,10 +39,13 @@ def plan_against(
         raise InvalidInput(f"'{against}' is not git:REF.", hint="For example --against git:origin/main.")
     project = load_tables(names, recursive=recursive)
     former = _former(names, recursive, against.removeprefix(PREFIX))
+    befores, afters = read_offline([*former.values()]), read_offline([table.desired for table in project.tables])
     proposals = []
     for table in project.tables:
         before = former.get((table.namespace, table.name))
-        proposals.append(propose_offline(before, table.desired, source=table.place, now_ms=now_ms()))
+        before = befores[before.ident] if before is not None else None
+        after = afters[table.desired.ident]
+        proposals.append(propose_offline(before, after, source=table.place, now_ms=now_ms()))
     return proposals, project.tables
 
 

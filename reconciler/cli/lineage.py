@@ -13,7 +13,7 @@ from reconciler.cli.workspace import Workspace, complain
 from reconciler.errors import InvalidInput, LakeError
 from reconciler.pipeline import Proposal
 from reconciler.plan.lineage import Lineage, query_lineage, remembered_lineage, upstream
-from reconciler.plan.views import remembered_view
+from reconciler.plan.view_memory import remembered_view
 from reconciler.render.lineage import render_lineage, render_mermaid
 
 

@@ -6,6 +6,7 @@ base was observed again; the window in between remains, and everything larger be
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from reconciler.ports import CommitOutcome
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
+_FIRST_TRIES = 3
 INSTALL_HINT = "Run `pip install 'laketable[connect]'`."
 
 
@@ -35,13 +37,22 @@ def connect_session(url: str) -> SparkSession:
     """Open a session at a Spark Connect address (`sc://host:port`); it may hold a token and is never shown."""
     check_pyspark()
     try:
+        from pyspark.sql.connect.client.retries import DefaultPolicy
         from pyspark.sql.connect.session import SparkSession
     except ImportError as error:
         raise EnvironmentProblem("PySpark's parts for Spark Connect are not installed.", hint=INSTALL_HINT) from error
+    session = None
     try:
         session = SparkSession.Builder().remote(url).create()
-        version = session.version
+        # Its own patience is ten minutes: right for a server that restarts during a job, not for one that is not there.
+        patience = session.client.get_retry_policies()
+        session.client.set_retry_policies([DefaultPolicy(max_retries=_FIRST_TRIES)])
+        with warnings.catch_warnings(action="ignore"):
+            version = session.version
+        session.client.set_retry_policies(patience)
     except Exception as error:
+        if session is not None:
+            session.client.set_retry_policies([DefaultPolicy(max_retries=0)])  # it says goodbye when the process ends
         raise CatalogUnavailable(
             f"Spark Connect does not answer ({type(error).__name__}).", hint="Check the address and the server."
         ) from error

@@ -80,7 +80,7 @@ def _partition_values(site: Site, table: Any) -> list[Column]:
         if name == "identity":
             found.append(F.expr(column))
             continue
-        arguments = f"{number}, {column}" if name == "bucket" else f"{column}, {number}" if number else column
+        arguments = f"{number}, {column}" if number else column
         found.append(F.expr(f"{_quoted(site.catalog)}.system.{_FUNCTIONS.get(name, name)}({arguments})"))
     return found
 

@@ -19,7 +19,7 @@ from reconciler.errors import InvalidTable, LakeError
 from reconciler.plan.data import done_key, is_our_branch
 from reconciler.plan.events import Progress
 from reconciler.plan.operations import Operation, Refresh
-from reconciler.plan.views import is_aggregation, remembered_view, view_properties
+from reconciler.plan.view_memory import is_aggregation, remembered_view, view_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -16,7 +16,7 @@ from reconciler.plan.maintenance import declared_operation
 from reconciler.plan.operations import Operation
 from reconciler.plan.restore import restore_id
 from reconciler.plan.table_work import Maintain, MaintenanceStep, Restore
-from reconciler.plan.views import remembered_view
+from reconciler.plan.view_memory import remembered_view
 
 
 def table_operation(request: Request, current: Observed, wanted: Operation) -> Operation | None:

@@ -18,18 +18,9 @@ from reconciler.model.types import Field, StructType
 from reconciler.plan.findings import finding
 from reconciler.plan.lineage import Lineage, query_lineage, remembered_lineage
 from reconciler.plan.operations import Finding
+from reconciler.plan.view_memory import is_rewritten_by_others, is_settled, moved_sources, remembered_view, text_hash
 from reconciler.plan.view_query import named_lineage, named_sources, optional, read_view
-from reconciler.plan.views import (
-    FileChange,
-    SourceState,
-    ViewInputs,
-    file_change,
-    is_rewritten_by_others,
-    is_settled,
-    moved_sources,
-    remembered_view,
-    text_hash,
-)
+from reconciler.plan.views import FileChange, SourceState, ViewInputs, file_change
 from reconciler.ports import CatalogProvider
 
 Seen = Mapping[TableIdent, Observed | LakeError | None]

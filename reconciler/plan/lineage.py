@@ -10,7 +10,8 @@ import msgspec
 from reconciler.model.table import TableIdent
 from reconciler.model.types import FieldPath
 from reconciler.plan.operations import Edge
-from reconciler.plan.views import RememberedView, query_edges
+from reconciler.plan.view_memory import RememberedView
+from reconciler.plan.views import query_edges
 
 if TYPE_CHECKING:
     from reconciler.sql.queries import Query

@@ -35,6 +35,7 @@ from reconciler.plan.type_changes import TypeChanges, expand
 from reconciler.plan.unsettled import problem_finding
 from reconciler.plan.upkeep import upkeep_operations
 from reconciler.plan.validation import NOTHING_SCANNED, Proven, plan_scan
+from reconciler.plan.view_query import offline_inputs
 from reconciler.plan.views import ViewInputs, plan_view
 
 
@@ -147,7 +148,8 @@ def plan_offline(before: Desired | None, after: Desired, *, dialect: Dialect, no
     types = expand(wanted, current, now_ms=now_ms)
     binding = bind(types.desired, current, now_ms=now_ms)
     changes = diff(current.spec if current else None, binding.spec)
-    made = plan(types.desired, current, binding, changes, dialect=dialect, catalog="", types=types)
+    view = offline_inputs(before if is_known else None, after)
+    made = plan(types.desired, current, binding, changes, dialect=dialect, catalog="", types=types, view=view)
     return msgspec.structs.replace(made, hash="", findings=tuple(map(_left_to_the_rows, made.findings)))
 
 

@@ -21,7 +21,7 @@ from reconciler.plan.findings import finding
 from reconciler.plan.hashing import data_operation_id
 from reconciler.plan.operations import Cost, Finding, Operation, OperationClass, OperationKind
 from reconciler.plan.table_work import Restore
-from reconciler.plan.views import VIEW
+from reconciler.plan.view_memory import VIEW
 
 _RESERVED_IDS = 2_147_483_447
 """From here on Iceberg numbers its own columns, such as the row ids of format v3."""

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from reconciler.diff.changes import Change, MoveRef
+from reconciler.diff.changes import Change, CreateRef, MoveRef
 from reconciler.model.bookkeeping import Tracked, tracked
 from reconciler.model.schedules import last_tick
-from reconciler.model.table import Desired, DesiredRef, Observed
+from reconciler.model.table import Desired, DesiredRef, Observed, Ref
 from reconciler.plan.data import upkeep_commit
 from reconciler.plan.findings import finding
 from reconciler.plan.operations import Finding, Operation
@@ -42,13 +42,18 @@ def moved_by_others(desired: Desired, current: Observed) -> tuple[Finding, ...]:
 
 
 def tracked_after(memory: Mapping[str, Tracked], changes: Sequence[Change], *, now_ms: int) -> Mapping[str, Tracked]:
-    """Return the memory once these changes are made."""
-    moved = {
-        change.after.name: Tracked(snapshot_id=change.after.snapshot_id, time_ms=now_ms)
-        for change in changes
-        if isinstance(change, MoveRef) and change.after.name in memory
-    }
-    return {**memory, **moved}
+    """Return the memory once these changes are made: tags are moved, or made anew after somebody dropped them."""
+    put = (_put(change) for change in changes)
+    moved = {ref.name: Tracked(snapshot_id=ref.snapshot_id, time_ms=now_ms) for ref in put if ref is not None}
+    return {name: moved.get(name, before) for name, before in memory.items()}
+
+
+def _put(change: Change) -> Ref | None:
+    match change:
+        case MoveRef(after=ref) | CreateRef(ref=ref):
+            return ref
+        case _:
+            return None
 
 
 def _followed(desired: Desired, current: Observed) -> Iterator[DesiredRef]:

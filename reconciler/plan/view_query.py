@@ -6,7 +6,7 @@ it: so a plan needs no JVM, and CI and operator make the same plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +16,7 @@ from reconciler.model.types import Field, ListType, MapType, StructType, Type
 from reconciler.plan.findings import finding
 from reconciler.plan.lineage import Lineage, query_lineage
 from reconciler.plan.operations import Finding
+from reconciler.plan.views import SourceState, ViewInputs
 
 if TYPE_CHECKING:
     from reconciler.sql.queries import Query
@@ -84,6 +85,55 @@ def read_view(desired: Desired, schemas: Schemas) -> ReadQuery:
     fields = tuple(Field(name=name, required=False, type=derived[name]) for name in types)
     desired = msgspec.structs.replace(desired, columns=StructType(fields))
     return ReadQuery(desired=desired, query=query, exact=frozenset(types))
+
+
+def read_offline(declared: Sequence[Desired]) -> dict[TableIdent, Desired]:
+    """Give views the columns that follow from the tables declared beside them, without a catalog.
+
+    Of a view whose columns do not, nothing is said about columns and layout.
+    """
+    by_table = {desired.ident: desired for desired in declared}
+    read: dict[TableIdent, Desired] = {}
+
+    def find(table: TableIdent) -> Desired | None:
+        desired = by_table.get(table)
+        if desired is None or desired.view is None or desired.columns.fields:
+            return desired
+        if table not in read:
+            read[table] = _without_layout(desired)  # what a circle finds
+            read[table] = _columns_of(desired, lambda source: _columns(find(source)))
+        return read[table]
+
+    return {table: found for table in by_table if (found := find(table)) is not None}
+
+
+def offline_inputs(before: Desired | None, after: Desired) -> ViewInputs | None:
+    """Return what planning a view's rows needs when its query is new or another one."""
+    from reconciler.sql.queries import parse_query
+    from reconciler.sql.refusals import RefusedSql
+
+    former = before.view.query if before is not None and before.view is not None else None
+    if after.view is None or after.view.query == former:
+        return None
+    try:
+        query = parse_query(after.view.query, tables=None)
+    except RefusedSql:
+        return None  # the manifest was refused before
+    sources = tuple(SourceState(table=source.table, observed=None) for source in query.sources)
+    return ViewInputs(sources=sources, query=query)
+
+
+def _columns_of(desired: Desired, schemas: Schemas) -> Desired:
+    found = read_view(desired, schemas)
+    return found.desired if found.query is not None else _without_layout(desired)
+
+
+def _columns(desired: Desired | None) -> StructType | None:
+    return desired.columns if desired is not None and desired.columns.fields else None
+
+
+def _without_layout(desired: Desired) -> Desired:
+    return msgspec.structs.replace(desired, partitioning=None, sort_order=None, identifier_fields=None, indexes=())
 
 
 def _missing(desired: Desired, table: TableIdent) -> Finding:

@@ -1,20 +1,17 @@
 """Plan materialized views: whether the rows are those of the query and of its sources, and the refresh if they are not.
 
-The memory is the property `laketable.view`, written by the commit that publishes the rows it speaks of. A first refresh
-and a changed query are the plan's; sources that moved are upkeep.
+A first refresh and a changed query are the plan's; sources that moved are upkeep.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from reconciler.model.table import BOOKKEEPING_PREFIX, DataFile, Desired, Observed, Statistics, TableIdent
+from reconciler.model.table import DataFile, Desired, Observed, Statistics, TableIdent
 from reconciler.plan.amounts import plural, size
-from reconciler.plan.data import DONE_PREFIX, Planned, branch_of
+from reconciler.plan.data import Planned, branch_of
 from reconciler.plan.findings import suppress
 from reconciler.plan.hashing import compared_properties, data_operation_id, desired_hash, plan_hash
 from reconciler.plan.operations import (
@@ -29,31 +26,23 @@ from reconciler.plan.operations import (
     Slot,
     SourceRead,
 )
+from reconciler.plan.view_memory import (
+    RememberedView,
+    digest,
+    is_aggregation,
+    is_rewritten_by_others,
+    moment,
+    moved_sources,
+    remembered_view,
+    stale_since,
+    text_hash,
+)
 
 if TYPE_CHECKING:
     from reconciler.sql.queries import Query
 
-VIEW = f"{BOOKKEEPING_PREFIX}view"
-DONE = f"{DONE_PREFIX}{OperationKind.REFRESH.value}"
-OPERATION_STAMP = f"{BOOKKEEPING_PREFIX}operation"
-_MAX_SQL = 8192
 _FULL, _AUTO = "Full", "Auto"
 _UNCOMPARABLE = ("map<", "variant", "geometry", "geography")
-_ENCODER = msgspec.json.Encoder(order="deterministic")
-
-
-class RememberedView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a view's table knows of its rows: query, lineage, and the snapshots of its sources that they come from."""
-
-    query: str
-    text: str
-    sources: tuple[SourceRead, ...]
-    edges: Mapping[str, tuple[Edge, ...]] = {}
-    sql: str = ""
-    round: int = 1
-
-
-_MEMORY = msgspec.json.Decoder(RememberedView)
 
 
 class FileChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,86 +75,6 @@ class ViewInputs(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
 
 
-# ---------------------------------------------------------------- memory
-
-
-def remembered_view(bookkeeping: Mapping[str, str]) -> RememberedView | None:
-    """Read what a table remembers of its rows; a damaged value counts as absent, so that all is computed again."""
-    try:
-        return _MEMORY.decode(bookkeeping.get(VIEW) or "null")
-    except ValueError:
-        return None
-
-
-def view_properties(refresh: Refresh) -> dict[str, str]:
-    """Return the memory that rides in the commit which publishes a refresh."""
-    sql = "".join(piece if isinstance(piece, str) else str(piece.table) for piece in refresh.pieces)
-    memory = RememberedView(
-        query=refresh.query,
-        text=refresh.text,
-        sources=tuple(msgspec.structs.replace(source, since=None) for source in refresh.sources),
-        edges=refresh.edges,
-        sql=sql if len(sql) <= _MAX_SQL else "",
-        round=refresh.round,
-    )
-    return {VIEW: _ENCODER.encode(memory).decode()}
-
-
-def text_hash(query: str) -> str:
-    """Hash an author's text."""
-    return _digest(query)
-
-
-def is_settled(desired: Desired, current: Observed, sources: Mapping[TableIdent, Observed | None]) -> bool:
-    """Say whether a view's columns follow from what its table remembers, so that its query need not be read."""
-    memory = remembered_view(current.bookkeeping)
-    if desired.view is None or memory is None or memory.text != text_hash(desired.view.query):
-        return False
-    if memory.edges.keys() != {field.name for field in current.spec.schema.fields}:
-        return False
-    return all(
-        (seen := sources.get(source.table)) is not None
-        and (seen.version.uuid, seen.version.schema_id) == (source.uuid, source.schema_id)
-        for source in memory.sources
-    )
-
-
-def moved_sources(current: Observed, sources: Mapping[TableIdent, Observed | None]) -> tuple[SourceRead, ...]:
-    """List the sources, as remembered, that are not at their watermarks any more."""
-    memory = remembered_view(current.bookkeeping)
-    return tuple(s for s in (memory.sources if memory else ()) if not _is_at(s, sources.get(s.table)))
-
-
-def _is_at(source: SourceRead, seen: Observed | None) -> bool:
-    return seen is not None and (seen.version.uuid, seen.version.snapshot_id) == (source.uuid, source.snapshot_id)
-
-
-def is_rewritten_by_others(current: Observed) -> bool:
-    """Say whether main's head holds rows that no refresh wrote; moving the same rows to other files is none."""
-    summary = current.head_summary or {}
-    done = current.bookkeeping.get(DONE)
-    return summary.get("operation") != "replace" and summary.get(OPERATION_STAMP) != done
-
-
-def is_aggregation(refresh: Refresh) -> bool:
-    """Say whether the view has one row per group."""
-    return bool(refresh.keys or refresh.measures)
-
-
-def file_change(before: tuple[DataFile, ...], after: tuple[DataFile, ...]) -> FileChange:
-    """Compare a source's files with those at the watermark."""
-    old, new = ({file.path: file for file in files} for files in (before, after))
-    added = [f for f in after if f.path not in old or f.has_deletes != old[f.path].has_deletes]
-    removed = [f for f in before if f.path not in new or f.has_deletes != new[f.path].has_deletes]
-    return FileChange(
-        added_files=len(added),
-        added_bytes=sum(f.size_bytes for f in added),
-        removed_files=len(removed),
-        removed_bytes=sum(f.size_bytes for f in removed),
-        all_bytes=sum(f.size_bytes for f in after),
-    )
-
-
 # ---------------------------------------------------------------- plan
 
 
@@ -174,12 +83,15 @@ def plan_view(desired: Desired, current: Observed | None, inputs: ViewInputs | N
     if desired.view is None or inputs is None or inputs.findings or inputs.query is None:
         return Planned(findings=inputs.findings if inputs else ())
     memory = remembered_view(current.bookkeeping) if current else None
-    query = _digest(inputs.query.sql)
+    query = digest(inputs.query.sql)
     if memory is not None and memory.query == query and current is not None:
         seen = {state.table: state.observed for state in inputs.sources}
         if not moved_sources(current, seen) and not is_rewritten_by_others(current):
             return Planned()
-        return Planned(upkeep=(_refresh(desired, current, inputs, inputs.query, memory),))
+        refresh = _refresh(desired, current, inputs, inputs.query, memory)
+        since = stale_since(current, seen)
+        stale = f" (stale since {moment(since)})" if since else ""
+        return Planned(upkeep=(msgspec.structs.replace(refresh, summary=f"{refresh.summary}{stale}"),))
     return Planned(operations=_with_parts(_refresh(desired, current, inputs, inputs.query, memory)))
 
 
@@ -242,7 +154,7 @@ def _work(
     read = {source.table: tuple(sorted(source.columns)) for source in query.sources}
     shape = query.shape if isinstance(query.shape, Aggregation) else None
     return Refresh(
-        query=_digest(query.sql),
+        query=digest(query.sql),
         text=text_hash(desired.view.query if desired.view else ""),
         pieces=tuple(p if isinstance(p, str) else Slot(p.table, p.alias) for p in query.pieces),
         columns=tuple(output.name for output in query.outputs),
@@ -272,8 +184,8 @@ def _choose(
     """Return the source whose changes suffice, or None and why only a full refresh gives the right rows."""
     mode = desired.view.mode if desired.view else _AUTO
     if current is None or memory is None:
-        return None, "these are its first rows" if current is None or not current.version.snapshot_id else ""
-    if memory.query != _digest(query.sql):
+        return None, "these are its first rows" if current is None or current.version.snapshot_id is None else ""
+    if memory.query != digest(query.sql):
         return None, "its query changed"
     if is_rewritten_by_others(current):
         return None, "somebody else wrote into it"
@@ -381,20 +293,18 @@ def _with_parts(refresh: Operation) -> tuple[Operation, ...]:
     return refresh, audit, publish
 
 
-# ---------------------------------------------------------------- freshness
-
-
-def stale_since(current: Observed, sources: Mapping[TableIdent, Observed | None]) -> int | None:
-    """Return when the first source moved on from its watermark (milliseconds since the epoch); None: none did."""
-    times = [_moved_at(source, sources.get(source.table)) for source in moved_sources(current, sources)]
-    return min(times, default=None)
-
-
-def _moved_at(source: SourceRead, seen: Observed | None) -> int:
-    log = seen.snapshot_log if seen is not None else ()
-    at = [index for index, (_, snapshot_id) in enumerate(log) if snapshot_id == source.snapshot_id]
-    later = log[at[-1] + 1 :] if at else log
-    return later[0][0] if later else 0
+def file_change(before: tuple[DataFile, ...], after: tuple[DataFile, ...]) -> FileChange:
+    """Compare a source's files with those at the watermark."""
+    old, new = ({file.path: file for file in files} for files in (before, after))
+    added = [f for f in after if f.path not in old or f.has_deletes != old[f.path].has_deletes]
+    removed = [f for f in before if f.path not in new or f.has_deletes != new[f.path].has_deletes]
+    return FileChange(
+        added_files=len(added),
+        added_bytes=sum(f.size_bytes for f in added),
+        removed_files=len(removed),
+        removed_bytes=sum(f.size_bytes for f in removed),
+        all_bytes=sum(f.size_bytes for f in after),
+    )
 
 
 def query_edges(query: Query) -> dict[str, tuple[Edge, ...]]:
@@ -403,7 +313,3 @@ def query_edges(query: Query) -> dict[str, tuple[Edge, ...]]:
         output.name: tuple(sorted(Edge(edge.table, edge.path) for edge in output.edges if edge.table is not None))
         for output in query.outputs
     }
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(_ENCODER.encode(value)).hexdigest()[:16]

@@ -72,6 +72,8 @@ def _progress(event: Progress) -> str:
 
 
 def _amount(event: Published) -> str:
+    if not event.files and not event.bytes:
+        return ""
     return f": {plural(event.files, 'file')}, {plural(event.rows, 'row')}, {size(event.bytes)} rewritten"
 
 

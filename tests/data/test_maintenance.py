@@ -27,7 +27,7 @@ from reconciler.plan.data import branch_of, done_key
 from reconciler.plan.maintenance import declared_operation
 from reconciler.plan.operations import Operation
 from reconciler.plan.table_work import Maintain, MaintenanceStep
-from reconciler.plan.views import VIEW
+from reconciler.plan.view_memory import VIEW
 from tests.data.kit import Killed, Lake, Shop, Writes
 
 KEPT = Maintenance(

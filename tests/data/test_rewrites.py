@@ -11,6 +11,8 @@ import pytest
 from reconciler.engines.bloom_filters import Opened, has_filters
 from reconciler.engines.data_files import iterate
 from reconciler.engines.staging import StagingTable
+from reconciler.engines.zorder import z_value
+from reconciler.errors import CommitConflict
 from reconciler.model.indexes import index_properties
 from reconciler.model.table import Computed, Desired, DesiredIndex, DesiredPartitionField, DesiredSortField
 from reconciler.plan.operations import (
@@ -163,6 +165,20 @@ def test_a_delete_meanwhile_is_never_undone(shop: Shop, mode: str) -> None:
     assert table.branches() == []
 
 
+def test_a_layout_changed_meanwhile_stops_it_and_nothing_is_published(shop: Shop) -> None:
+    table = shop.fresh(files=1)
+    desired = wants(table, partitioning=BUCKETS, rewrite_existing=True)
+    staged = table.start(evolve(table, desired))
+    table.spark.sql(f"ALTER TABLE {table.name} ADD PARTITION FIELD x")
+    head = table.ancestry()[0]
+    with pytest.raises(CommitConflict, match="sort order changed meanwhile"):
+        staged.commit()
+    assert table.ancestry()[0] == head
+    again = evolve(table, desired)
+    table.run(again)
+    assert layouts(table) == {expected(table)}
+
+
 # ---------------------------------------------------------------- crashes
 
 ADD_ONE = BackfillColumn(name="x", field_id=2, sql="`x` + 1", recompute=True)
@@ -306,6 +322,34 @@ def test_files_along_a_curve_are_narrow_in_every_column(shop: Shop) -> None:
         widths = [row[column]["upper_bound"] - row[column]["lower_bound"] for row in found]
         assert sum(widths) / len(widths) < 48, column  # one after the other, the second would span all 64
     assert len(table.rows("id")) == 4096
+
+
+def test_a_curve_goes_through_every_partition_by_itself(shop: Shop) -> None:
+    table = shop.fresh(extra="PARTITIONED BY (truncate(2, note), bucket(2, id))")
+    before = table.rows("id", "x", "note")
+    partitioning = (
+        DesiredPartitionField(path=("note",), transform="truncate[2]"),
+        DesiredPartitionField(path=("id",), transform="bucket[2]"),
+    )
+    table.run(
+        evolve(table, wants(table, indexes=(CURVE,), partitioning=partitioning)), table.engine(chunk_bytes=1 << 30)
+    )
+    assert table.rows("id", "x", "note") == before
+    partitions = [tuple(file["partition"].values()) for file in files(table)]
+    assert len(set(partitions)) == len(partitions) > 2
+
+
+def test_the_curve_interleaves_bits_and_nulls_come_first(shop: Shop) -> None:
+    grid = [(a, b) for a in (None, 0, 1, 2, 3) for b in (None, "a", "b")]
+    frame = shop.spark.createDataFrame(grid, "a int, b string")
+    rows = frame.select("a", "b", z_value(frame, [("a",), ("b",)]).alias("z")).collect()
+    steps = 2**16 - 2
+    numbers = {"a": int.from_bytes(b"a".ljust(6, b"\0"), "big"), "b": int.from_bytes(b"b".ljust(6, b"\0"), "big")}
+    for a, b, z in rows:
+        first = 0 if a is None else a * steps // 3 + 1
+        second = 0 if b is None else (numbers[b] - numbers["a"]) // (numbers["b"] - numbers["a"]) * steps + 1
+        model = sum((first >> i & 1) << (2 * i + 1) | (second >> i & 1) << (2 * i) for i in range(16))
+        assert z == model, (a, b)
 
 
 def test_distinct_values_are_counted_once_per_snapshot(shop: Shop) -> None:

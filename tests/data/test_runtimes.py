@@ -35,17 +35,12 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
     return Lab(folder)
 
 
-@pytest.mark.parametrize("lake", ["embedded", "rest"])
 def test_apply_fills_rows_through_a_spark_connect_server(
-    lake: str,
-    lakes: dict[str, dict[str, str]],
-    connect_url: str,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    lakes: dict[str, dict[str, str]], connect_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
-    lab = Lab(tmp_path, lakes[lake])
-    catalog_manifest(lab, lake, f"{{type: connect, url: '{connect_url}'}}")
+    lab = Lab(tmp_path, lakes["rest"])
+    catalog_manifest(lab, "rest", f"{{type: connect, url: '{connect_url}'}}")
     name = "connected"
     lab.manifest(PLAIN, name=name)
     lab.ok("apply", "-f", ".", "--auto-approve")

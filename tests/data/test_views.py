@@ -14,7 +14,8 @@ from reconciler.model.types import Field, FieldPath, StructType
 from reconciler.plan.data import data_operations
 from reconciler.plan.events import Published
 from reconciler.plan.operations import Operation, Refresh
-from reconciler.plan.views import refresh_plan, remembered_view
+from reconciler.plan.view_memory import remembered_view
+from reconciler.plan.views import refresh_plan
 from tests.data.kit import Killed, Writes
 from tests.data.views import ViewLake
 

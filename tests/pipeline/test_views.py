@@ -8,13 +8,16 @@ import pyarrow as pa
 import pytest
 
 from reconciler.catalogs.memory import MemoryCatalog
+from reconciler.dialects import dialect_for
 from reconciler.diff.changes import SetProperty
 from reconciler.model.table import Desired, Suppression, TableIdent, UnmanagedColumns, View
 from reconciler.model.types import Field, StructType
 from reconciler.pipeline import Approval, Proposal, Request, propose_all
 from reconciler.pipeline.views import in_order
 from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan, Refresh
-from reconciler.plan.views import VIEW, remembered_view, stale_since, view_properties
+from reconciler.plan.planner import plan_offline
+from reconciler.plan.view_memory import VIEW, freshness, remembered_view, stale_since, view_properties
+from reconciler.plan.view_query import read_offline
 
 ORDERS, DAILY, BEST = (TableIdent(("sales",), name) for name in ("orders", "daily", "best"))
 SUMS = "SELECT day, sum(amount) AS revenue, count(*) AS orders FROM sales.orders GROUP BY day"
@@ -170,8 +173,13 @@ def test_moved_sources_are_upkeep_and_neither_drift_nor_in_the_hash(lake: Lake) 
     assert operation.summary.startswith("refresh incrementally: merge 1 new file of sales.orders")
     assert operation.cost.files_read == 2  # the new file, and the view's own
     current = lake.catalog.get_table_spec(DAILY)
-    moved_at = stale_since(current, {ORDERS: lake.catalog.get_table_spec(ORDERS)})
-    assert moved_at == lake.catalog.get_table_spec(ORDERS).snapshot_log[-1][0]
+    sources = {ORDERS: lake.catalog.get_table_spec(ORDERS)}
+    moved_at = stale_since(current, sources)
+    assert moved_at == sources[ORDERS].snapshot_log[-1][0]
+    limited = View(query=SUMS, max_staleness_ms=60_000)
+    assert freshness(limited, current, sources, now_ms=moved_at + 60_000).startswith("stale since 1970-01-01")
+    assert freshness(limited, current, sources, now_ms=moved_at + 60_001).endswith("longer than maxStaleness allows")
+    assert operation.summary.endswith("Z)")
 
 
 def test_a_changed_query_is_a_rebuild_that_waits_for_approval(lake: Lake) -> None:
@@ -290,3 +298,26 @@ def test_a_wider_type_is_told_and_not_refused(lake: Lake) -> None:
 
 def _parts(desired: Desired) -> dict[str, object]:
     return {name: getattr(desired, name) for name in desired.__struct_fields__}
+
+
+# ---------------------------------------------------------------- offline
+
+
+def test_offline_a_view_has_the_columns_of_the_manifests_beside_it() -> None:
+    best = view("SELECT max(revenue) AS most FROM sales.daily", BEST)
+    read = read_offline([best, view(), table()])
+    assert [(f.name, f.type) for f in read[BEST].columns.fields] == [("most", "decimal(20,2)")]
+    alone = read_offline([best])[BEST]
+    assert alone.columns.fields == ()
+    circle = read_offline([view("SELECT x FROM sales.best"), view("SELECT x FROM sales.daily", BEST)])
+    assert circle[BEST].columns.fields == ()
+
+
+def test_offline_a_changed_query_is_a_refresh_and_an_unchanged_one_is_none() -> None:
+    before, after = view(), view(SUMS.replace("count(*)", "count(note)"))
+    (one,), (other,) = ([read_offline([table(), v])[DAILY]] for v in (before, after))
+    dialect = dialect_for(one.format)
+    assert works(plan_offline(one, one, dialect=dialect, now_ms=1)) == []
+    assert len(works(plan_offline(one, other, dialect=dialect, now_ms=1))) == 1
+    (first,) = works(plan_offline(None, one, dialect=dialect, now_ms=1))
+    assert first.reason == "these are its first rows"

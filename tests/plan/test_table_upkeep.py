@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 import pytest
 
-from reconciler.diff.changes import DropRef, MoveRef
+from reconciler.diff.changes import CreateRef, DropRef, MoveRef
 from reconciler.model.bookkeeping import Approved, HistoryRecord, Tracked
 from reconciler.model.maintenance import (
     DAY_MS,
@@ -23,6 +23,7 @@ from reconciler.plan.maintenance import compactable, maintenance_operations, orp
 from reconciler.plan.operations import Operation, OperationClass, Plan
 from reconciler.plan.table_upkeep import with_table_upkeep
 from reconciler.plan.table_work import Maintain, MaintenanceStep
+from reconciler.plan.tracking import tracked_after
 from tests.diff.tables import desired, field, managed, observed, spec, tag, wanted
 from tests.plan.planning import codes, planned
 
@@ -94,6 +95,12 @@ def test_a_tag_that_was_there_before_us_is_remembered_first() -> None:
     made = plan_of(live(put=None))
     assert [o.summary for o in made.upkeep] == ["remember what this manifest manages"]
     assert codes(made) == []
+
+
+def test_a_tag_that_is_made_anew_is_ours_again() -> None:
+    memory = {"nightly": Tracked(snapshot_id=5, time_ms=1), "other": Tracked(snapshot_id=5, time_ms=1)}
+    made = tracked_after(memory, (CreateRef(ref=tag("nightly", 7)), CreateRef(ref=tag("q3", 7))), now_ms=9)
+    assert made == {"nightly": Tracked(snapshot_id=7, time_ms=9), "other": Tracked(snapshot_id=5, time_ms=1)}
 
 
 # ---------------------------------------------------------------- maintenance

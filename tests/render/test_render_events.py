@@ -16,6 +16,7 @@ from reconciler.plan.events import (
     Replayed,
     Skipped,
     Started,
+    Validated,
     decode_event,
 )
 from reconciler.render.events import render_event, render_event_json
@@ -56,6 +57,14 @@ LINES: list[tuple[Event, str]] = [
     (
         Published(table=T, operation="ab", summary="published total", replayed=True),
         "✓ sales.orders: published total (an earlier run had published it)",
+    ),
+    (
+        Published(table=T, operation="ab", summary="exchanged the names of amount"),
+        "✓ sales.orders: exchanged the names of amount",
+    ),
+    (
+        Validated(table=T, operation="ab", summary="no NULL in amount", files=2, rows=3),
+        "✓ sales.orders: no NULL in amount: 2 files, 3 rows scanned",
     ),
     (Skipped(table=T), "= sales.orders: no changes"),
     (

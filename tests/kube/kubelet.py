@@ -23,6 +23,9 @@ from reconciler.operator.objects import print_time
 from tests.kube.cluster import Cluster, KubectlError, die_with_parent
 
 POLL_SECONDS = 0.3
+IMAGE = "laketable:test"
+"""The one image this node has; pods of others wait."""
+
 _MESSAGE_BYTES = 4096
 _PROGRAM = "import sys; from reconciler.cli.main import run; sys.exit(run(sys.argv[1:]))"
 
@@ -75,7 +78,8 @@ class Kubelet:
             pods = {pod["metadata"]["uid"]: pod for pod in json.loads(listed)["items"]}
             for uid, pod in pods.items():
                 phase = pod.get("status", {}).get("phase", "Pending")
-                if uid not in self._running and phase == "Pending" and not self.hold:
+                is_ours = pod["spec"]["containers"][0].get("image") == IMAGE
+                if is_ours and uid not in self._running and phase == "Pending" and not self.hold:
                     self._start(uid, pod)
             for uid in list(self._running):
                 self._look_after(uid, pods.get(uid))

@@ -25,8 +25,7 @@ _PROGRAM = "import sys; from reconciler.cli.main import run; sys.exit(run(sys.ar
 def install(cluster: Cluster) -> Path:
     """Install CRDs and RBAC; return the operator's kubeconfig."""
     cluster.create_namespace(NAMESPACE)
-    cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "-l", "", "--all", "--timeout=30s")
+    install_crds(cluster)
     cluster.kubectl("apply", "-f", str(ROOT / "charts" / "raw" / "rbac.yaml"))
     kubeconfig = cluster.service_account(NAMESPACE, ACCOUNT)
     cluster.apply(
@@ -39,6 +38,12 @@ def install(cluster: Cluster) -> Path:
         }
     )
     return kubeconfig
+
+
+def install_crds(cluster: Cluster) -> None:
+    """Install the CRDs and wait until the API server serves them."""
+    cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
 
 
 class Operator:

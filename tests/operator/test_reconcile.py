@@ -263,3 +263,16 @@ def _with_phase(cluster: Cluster, namespace: str, phase: str) -> dict[str, Any] 
 def _says(cluster: Cluster, namespace: str, name: str, word: str) -> dict[str, Any] | None:
     found = cluster.get("laketable", name, namespace)
     return found if word in condition(found, "Ready").get("message", "") else None
+
+
+def test_finished_plans_are_kept_up_to_the_limit(
+    cluster: Cluster, namespace: str, lake: IcebergCatalog, orders: TableIdent
+) -> None:
+    limit = 10
+    names = [f"c{number} long" for number in range(limit + 2)]
+    for number in range(1, len(names) + 1):
+        cluster.apply(table("orders", namespace, "id long", *names[:number]))
+        wait_for(cluster, namespace, "orders", "InSync")
+    eventually(lambda: len(cluster.list("ltp", namespace)) == limit)
+    kept = {plan["spec"]["hash"] for plan in cluster.list("ltp", namespace)}
+    assert cluster.get("lt", "orders", namespace)["status"]["lastApplied"]["hash"] in kept

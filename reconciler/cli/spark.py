@@ -8,7 +8,6 @@ from reconciler.catalogs.connection import EMBEDDED, CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.cli.console import note
 from reconciler.model.manifest.catalog import Runtime
-from reconciler.model.quantities import parse_size
 from reconciler.ports import Engine, MetadataExecutor
 
 
@@ -66,7 +65,7 @@ def _profile(runtime: Runtime | None) -> dict[str, str]:
         return {}
     conf = dict(runtime.spark_conf or {})
     if runtime.memory is not None:
-        conf["spark.driver.memory"] = f"{parse_size(runtime.memory) // 2**20}m"
+        conf["spark.driver.memory"] = runtime.memory.removesuffix("i").lower()  # 2Gi and 2g are the same to the JVM
     if runtime.cores is not None:
         conf["spark.master"] = f"local[{runtime.cores}]"
     return conf

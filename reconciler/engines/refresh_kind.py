@@ -116,8 +116,12 @@ class RefreshKind:
             return
         try:
             self._require_own_rows(facts, base)
-            table = ViewRows(site, self._refresh).source(source)
-            change = source_change(table, source.since, source.snapshot_id, str(source.table))
+            with ViewRows(site, self._refresh).open() as rows:
+                table = rows.source(source)
+                change = source_change(table, source.since, source.snapshot_id, str(source.table))
+                converted = rows.converted() if is_aggregation(self._refresh) else ""
+            if converted:
+                raise Unreadable(f"Spark gives {converted} another type than the view has")
             self._make, self._adds_only = self._way(site, base, change)
         except Unreadable as unreadable:
             step = f"in full, because {unreadable.reason}"

@@ -88,6 +88,13 @@ class ViewRows:
         target = self._fitted(before)
         return target.exceptAll(self._fitted(gone)).unionAll(self._fitted(come)).select(*columns)
 
+    def converted(self) -> str:
+        """Name a column that Spark gives another type than the table has: its groups must not be merged."""
+        whole = self.full()
+        given = {field.name: field.dataType.simpleString() for field in whole.schema.fields}
+        kept = self._fitted(whole).schema.fields
+        return next((field.name for field in kept if given.get(field.name) != field.dataType.simpleString()), "")
+
     # ------------------------------------------------------------ sources
 
     @property

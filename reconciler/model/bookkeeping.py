@@ -22,6 +22,8 @@ PINS = f"{BOOKKEEPING_PREFIX}pins"
 TRACKED = f"{BOOKKEEPING_PREFIX}tracked"
 APPROVED = f"{BOOKKEEPING_PREFIX}approved"
 HISTORY = f"{BOOKKEEPING_PREFIX}history"
+VIEW = f"{BOOKKEEPING_PREFIX}view"
+"""What a materialized view's rows come from; `plan.view_memory` reads all of it."""
 T = TypeVar("T")
 
 KEYS = (OWNER, COLUMNS, PROPERTIES, REFS, PINS, TRACKED, APPROVED, HISTORY)
@@ -144,6 +146,15 @@ def tracked(mapping: Mapping[str, str]) -> Mapping[str, Tracked]:
 def approved(mapping: Mapping[str, str]) -> Approved | None:
     """Read only the plan whose data operations may go on."""
     return _tolerant(mapping, APPROVED, _APPROVED.decode, None)
+
+
+class _ViewQuery(msgspec.Struct, frozen=True):
+    sql: str = ""
+
+
+def view_query(mapping: Mapping[str, str]) -> str:
+    """Return the query of a materialized view; empty: the table is none, or its query is too long to be remembered."""
+    return _tolerant(mapping, VIEW, lambda text: msgspec.json.decode(text, type=_ViewQuery).sql, "")
 
 
 def _tolerant(mapping: Mapping[str, str], key: str, decode: Callable[[str], T], absent: T) -> T:

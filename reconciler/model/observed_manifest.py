@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 
 from reconciler.errors import InvalidInput
+from reconciler.model.bookkeeping import view_query
 from reconciler.model.faults import print_document_path
 from reconciler.model.manifest import API_VERSION, LakeTable
 from reconciler.model.manifest.common import DEFAULT_NAMESPACE
@@ -42,6 +43,9 @@ def from_observed(observed: Observed, name: str, namespace: str, catalog_ref: st
         body["comment"] = properties.pop(COMMENT)
     # libraries put defaults into version 2 tables too, where no manifest may state one
     has_defaults = spec.format_version >= 3
+    query = view_query(observed.bookkeeping)
+    if query:
+        body["materializedView"] = {"query": query}
     body["columns"] = [_column(field, has_defaults) for field in spec.schema.fields]
     nested = _nested_fields(spec.schema) if has_defaults else []
     if nested:

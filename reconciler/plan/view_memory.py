@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from reconciler.model.bookkeeping import VIEW
 from reconciler.model.table import BOOKKEEPING_PREFIX, Desired, Observed, TableIdent, View
 from reconciler.plan.data import DONE_PREFIX
 from reconciler.plan.operations import Edge, OperationKind, Refresh, SourceRead
 
-VIEW = f"{BOOKKEEPING_PREFIX}view"
 DONE = f"{DONE_PREFIX}{OperationKind.REFRESH.value}"
 OPERATION_STAMP = f"{BOOKKEEPING_PREFIX}operation"
 _MAX_SQL = 8192
@@ -46,7 +46,7 @@ def remembered_view(bookkeeping: Mapping[str, str]) -> RememberedView | None:
 
 def view_properties(refresh: Refresh) -> dict[str, str]:
     """Return the memory that rides in the commit which publishes a refresh."""
-    sql = "".join(piece if isinstance(piece, str) else str(piece.table) for piece in refresh.pieces)
+    sql = "".join(piece if isinstance(piece, str) else _quoted(piece.table) for piece in refresh.pieces)
     memory = RememberedView(
         query=refresh.query,
         text=refresh.text,
@@ -56,6 +56,10 @@ def view_properties(refresh: Refresh) -> dict[str, str]:
         round=refresh.round,
     )
     return {VIEW: _ENCODER.encode(memory).decode()}
+
+
+def _quoted(table: TableIdent) -> str:
+    return ".".join(f"`{name.replace('`', '``')}`" for name in (*table.namespace, table.name))
 
 
 def text_hash(query: str) -> str:

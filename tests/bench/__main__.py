@@ -7,10 +7,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import jobs, longlived, nested, noop, rest, splice, startup, views
+from tests.bench import jobs, longlived, nested, noop, rest, splice, startup
 from tests.bench.report import Row, document, table
 
-MEASUREMENTS = {part.NAME: part.measure for part in (startup, noop, rest, longlived, nested, splice, views, jobs)}
+MEASUREMENTS = {part.NAME: part.measure for part in (startup, noop, rest, longlived, nested, splice, jobs)}
 
 
 def main() -> int:

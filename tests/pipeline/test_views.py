@@ -10,13 +10,16 @@ import pytest
 from reconciler.catalogs.memory import MemoryCatalog
 from reconciler.dialects import dialect_for
 from reconciler.diff.changes import SetProperty
+from reconciler.model.bookkeeping import VIEW
+from reconciler.model.desired import to_desired
+from reconciler.model.observed_manifest import from_observed
 from reconciler.model.table import Desired, Suppression, TableIdent, UnmanagedColumns, View
 from reconciler.model.types import Field, StructType
 from reconciler.pipeline import Approval, Proposal, Request, propose_all
 from reconciler.pipeline.views import in_order
 from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan, Refresh
 from reconciler.plan.planner import plan_offline
-from reconciler.plan.view_memory import VIEW, freshness, remembered_view, stale_since, view_properties
+from reconciler.plan.view_memory import freshness, remembered_view, stale_since, view_properties
 from reconciler.plan.view_query import read_offline
 
 ORDERS, DAILY, BEST = (TableIdent(("sales",), name) for name in ("orders", "daily", "best"))
@@ -254,6 +257,14 @@ def test_a_damaged_memory_computes_all_again(lake: Lake) -> None:
     assert remembered_view(lake.catalog.get_table_spec(DAILY).bookkeeping) is None
     (refresh,) = works(lake.plan(view()))
     assert refresh.delta is None
+
+
+def test_an_imported_view_plans_nothing(lake: Lake) -> None:
+    manifest = from_observed(lake.catalog.get_table_spec(DAILY), "daily", "sales", None)
+    assert manifest.spec.materialized_view is not None
+    made = lake.plan(to_desired(manifest))
+    assert made.operations == ()
+    assert works(made) == []
 
 
 # ---------------------------------------------------------------- impact

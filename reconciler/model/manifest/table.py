@@ -320,7 +320,8 @@ class LakeTableSpec(Model):
     columns: Annotated[
         Annotated[list[Column], Field(min_length=1, max_length=MAX_COLUMNS)] | None,
         Field(
-            description="The columns, in order. With materializedView optional: then all its columns, to pin types and docs."
+            description="The columns, in order. With materializedView optional: then all its columns, "
+            "to pin types and docs."
         ),
     ] = None
     schema_from: Annotated[

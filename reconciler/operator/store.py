@@ -11,7 +11,19 @@ from collections.abc import Iterator
 import msgspec
 
 from reconciler.model.yaml import Data
-from reconciler.operator.objects import CATALOGS, PLANS, TABLES, Json, Key, at, int_at, mapping_at, meta_of, text_at
+from reconciler.operator.objects import (
+    CATALOGS,
+    PLANS,
+    TABLES,
+    Json,
+    Key,
+    Meta,
+    at,
+    int_at,
+    mapping_at,
+    meta_of,
+    text_at,
+)
 
 RECONCILE_NOW = "laketable.dev/reconcile-now"
 CANCEL = "laketable.dev/cancel"
@@ -39,6 +51,7 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     catalog: str
     identifier: str
     phase: str
+    version: int
 
     @property
     def wish(self) -> tuple[object, ...]:
@@ -56,6 +69,7 @@ class PlanEntry(msgspec.Struct, frozen=True, kw_only=True):
     phase: str
     is_approved: bool
     created: str
+    version: int
 
     @property
     def is_done(self) -> bool:
@@ -81,6 +95,8 @@ class Store:
         """Remember a LakeTable; say whether a person changed it since."""
         entry = _table_entry(raw)
         before = self.tables.get(entry.key)
+        if before is not None and _is_older(entry, before):
+            return False
         if before is not None:
             self._unclaim(before)
         self.tables[entry.key] = entry
@@ -167,6 +183,8 @@ class Store:
         """Remember a LakeTablePlan; say whether its approval changed."""
         plans = self._plans.setdefault((entry.key.namespace, entry.table), {})
         before = plans.get(entry.key)
+        if before is not None and _is_older(entry, before):
+            return False
         plans[entry.key] = entry
         return before is not None and before.is_approved != entry.is_approved
 
@@ -198,6 +216,7 @@ def plan_entry(raw: Json) -> PlanEntry:
         phase=text_at(raw, "status", "phase"),
         is_approved=at(raw, "spec", "approved") is True,
         created=meta.creation_timestamp,
+        version=_version(meta),
     )
 
 
@@ -215,6 +234,7 @@ def _table_entry(raw: Json) -> TableEntry:
         catalog=_text(reference.get("name")),
         identifier=text_at(spec, "identifier") or f"{meta.namespace}.{meta.name}",
         phase=text_at(raw, "status", "phase"),
+        version=_version(meta),
     )
 
 
@@ -225,6 +245,16 @@ def _text(value: Data) -> str:
 def generation_of(raw: Json) -> int:
     """Return the generation of an object's spec."""
     return int_at(raw, "metadata", "generation") or 0
+
+
+def _version(meta: Meta) -> int:
+    """Read a resourceVersion as the number it is; 0 when it is none, and then nothing counts as older."""
+    return int(meta.resource_version) if meta.resource_version.isdigit() else 0
+
+
+def _is_older(entry: TableEntry | PlanEntry, known: TableEntry | PlanEntry) -> bool:
+    """Say whether a watch tells what we know better: it lags behind what we wrote and read ourselves."""
+    return entry.uid == known.uid and 0 < entry.version < known.version
 
 
 def _age(entry: TableEntry) -> tuple[str, Key]:

@@ -109,7 +109,7 @@ def _tell(ctx: Context, raw: Json, found: Found) -> None:
 
 def _again(found: Found, raw: Json) -> Again:
     standing = STANDINGS[found.reason]
-    if found.reason is Reason.JOB_RUNNING:
+    if found.running is not None:
         return Again(JOB_POLL_SECONDS)
     if found.reason is Reason.APPLYING:
         return Again(SOON)

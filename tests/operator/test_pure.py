@@ -336,3 +336,17 @@ def reasons_page() -> str:
 
 def test_the_page_of_reasons_is_current(golden: Golden) -> None:
     golden.check_file(ROOT / "docs" / "operator-reasons.md", reasons_page())
+
+
+def test_a_late_event_does_not_undo_what_is_known() -> None:
+    store = Store()
+    old, new = lake_table("a", "2026-01-01T00:00:00Z"), lake_table("a", "2026-01-01T00:00:00Z", identifier="sales.new")
+    old["metadata"]["resourceVersion"], new["metadata"]["resourceVersion"] = "9", "10"
+    new["metadata"]["generation"] = 2
+    assert store.put_table(new)
+    assert not store.put_table(old)
+    assert store.tables[Key("LakeTable", "sales", "a")].identifier == "sales.new"
+    # A resource made anew is another one, whatever its version.
+    again = lake_table("a", "2026-01-02T00:00:00Z")
+    again["metadata"] |= {"uid": "b", "resourceVersion": "3"}
+    assert store.put_table(again)

@@ -114,7 +114,7 @@ def eventually(check: Callable[[], Any], seconds: float = 20.0, pause: float = 0
             last = check()
             if last:
                 return last
-        except (AssertionError, KeyError, IndexError) as error:
+        except (AssertionError, KeyError, ValueError, IndexError) as error:
             last = error
         time.sleep(pause)
     raise AssertionError(f"not within {seconds} s: {last!r}")
@@ -147,6 +147,16 @@ def table(name: str, namespace: str, *columns: str, **spec: Any) -> dict[str, An
     }
 
 
+def policy(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
+    """Return a LakePolicy."""
+    return {
+        "apiVersion": "laketable.dev/v1alpha1",
+        "kind": "LakePolicy",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
+
+
 def documents(path: Path) -> list[dict[str, Any]]:
     """Read the resources of a file."""
     return [document for document in yaml.safe_load_all(path.read_text()) if document]
@@ -155,11 +165,12 @@ def documents(path: Path) -> list[dict[str, Any]]:
 def wait_for(cluster: Cluster, namespace: str, name: str, phase: str, seconds: float = 20.0) -> dict[str, Any]:
     """Wait until the status of a LakeTable's newest generation is in a phase."""
 
-    def reached() -> dict[str, Any] | None:
+    def reached() -> dict[str, Any]:
         found = cluster.get("laketable", name, namespace)
         status = found.get("status", {})
-        current = status.get("observedGeneration") == found["metadata"]["generation"]
-        return found if current and status.get("phase") == phase else None
+        assert status.get("observedGeneration") == found["metadata"]["generation"]
+        assert status.get("phase") == phase, f"{status.get('phase')}: {condition(found, 'Ready').get('message')}"
+        return found
 
     found: dict[str, Any] = eventually(reached, seconds)
     return found

@@ -11,7 +11,7 @@ from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.model.table import TableIdent
 from tests.kube.cluster import Cluster
 from tests.kube.kubelet import Kubelet
-from tests.kube.operator import Operator, catalog, condition, eventually, table, wait_for
+from tests.kube.operator import Operator, catalog, condition, eventually, policy, table, wait_for
 
 JOB = {"type": "job", "image": "laketable:test", "memory": "1Gi", "cores": 1}
 
@@ -81,8 +81,10 @@ def test_a_job_that_dies_is_started_again(
 def test_a_view_is_filled_and_refreshed_when_its_source_changes(
     cluster: Cluster, kubelet: Kubelet, namespace: str, lake: IcebergCatalog, orders: dict[str, Any]
 ) -> None:
+    # Without a LakePolicy a view's first rows wait for approval, like every rewrite.
+    cluster.apply(policy("views", namespace, autoApprove=["metadata-only", "audit", "rewrite"]))
     view = {
-        "query": f"SELECT count(*) AS n, sum(amount) AS total FROM {namespace}.orders",
+        "query": f"SELECT count(*) AS n, sum(amount) AS total FROM `{namespace}`.orders",
         "refresh": {"onSourceChange": True},
     }
     spec = table("totals", namespace, materializedView=view, reconcile={"interval": "5s"})

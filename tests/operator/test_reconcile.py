@@ -13,7 +13,7 @@ from reconciler.diff.changes import AddColumn, SetProperty
 from reconciler.model.table import TableIdent
 from reconciler.model.types import Field
 from tests.kube.cluster import Cluster
-from tests.kube.operator import Operator, catalog, condition, eventually, table, wait_for
+from tests.kube.operator import Operator, catalog, condition, eventually, policy, table, wait_for
 
 
 def columns(lake: IcebergCatalog, ident: TableIdent) -> list[str]:
@@ -203,13 +203,7 @@ def test_another_namespace_may_use_a_catalog_only_as_it_was_granted(
 def test_a_policy_denies_whatever_is_approved(
     cluster: Cluster, namespace: str, lake: IcebergCatalog, orders: TableIdent
 ) -> None:
-    policy = {
-        "apiVersion": "laketable.dev/v1alpha1",
-        "kind": "LakePolicy",
-        "metadata": {"name": "no-new-columns", "namespace": namespace},
-        "spec": {"deny": {"changes": ["add-column"], "reason": "Frozen."}},
-    }
-    cluster.apply(policy)
+    cluster.apply(policy("no-new-columns", namespace, deny={"changes": ["add-column"], "reason": "Frozen."}))
     cluster.apply(table("orders", namespace, "id long", "note string"))
     denied = wait_for(cluster, namespace, "orders", "Denied")
     assert "Frozen." in condition(denied, "Ready")["message"]
@@ -276,3 +270,41 @@ def test_finished_plans_are_kept_up_to_the_limit(
     eventually(lambda: len(cluster.list("ltp", namespace)) == limit)
     kept = {plan["spec"]["hash"] for plan in cluster.list("ltp", namespace)}
     assert cluster.get("lt", "orders", namespace)["status"]["lastApplied"]["hash"] in kept
+
+
+def test_a_view_waits_for_its_source_and_goes_on_by_itself(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+) -> None:
+    view = {"query": f"SELECT count(*) AS n FROM `{namespace}`.later"}
+    spec = table("totals", namespace, materializedView=view)
+    del spec["spec"]["columns"]
+    cluster.apply(spec)
+    waiting = wait_for(cluster, namespace, "totals", "Waiting")
+    assert condition(waiting, "Ready")["reason"] == "SourceNotReady"
+    assert condition(waiting, "Reconciling")["status"] == "True"
+    cluster.apply(table("later", namespace, "id long"))
+    wait_for(cluster, namespace, "totals", "AwaitingApproval")
+
+
+def test_a_view_over_another_tenants_table_is_refused_before_it_is_read(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog, sqlite_catalog: dict[str, str]
+) -> None:
+    cluster.apply(table("orders", namespace, "id long"))
+    wait_for(cluster, namespace, "orders", "InSync")
+    tenant = cluster.create_namespace(f"{namespace}-tenant")
+    own = {"namespaces": [tenant], "catalogNamespaces": [tenant], "verbs": ["apply"]}
+    everything = {"namespaces": [namespace], "catalogNamespaces": ["*"], "verbs": ["drop"]}
+    cluster.apply(catalog("lake", namespace, sqlite_catalog, access=[everything, own]))
+    reference = {"name": "lake", "namespace": namespace}
+    view = {"query": f"SELECT count(*) AS n FROM `{namespace}`.orders"}
+    spec = table("spy", tenant, materializedView=view, catalogRef=reference, identifier=f"{tenant}.spy")
+    del spec["spec"]["columns"]
+    cluster.apply(spec)
+    refused = wait_for(cluster, tenant, "spy", "Stalled")
+    assert condition(refused, "Ready")["reason"] == "AccessDenied"
+    assert "read" in condition(refused, "Ready")["message"]
+    assert not cluster.list("ltp", tenant)
+    # The control: with the right to read, the same view is planned.
+    read = {"namespaces": [tenant], "catalogNamespaces": [namespace], "verbs": ["read"]}
+    cluster.apply(catalog("lake", namespace, sqlite_catalog, access=[everything, own, read]))
+    wait_for(cluster, tenant, "spy", "AwaitingApproval")

@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from reconciler.engines.backfill_files import filled, row_error, staged_frame
 from reconciler.engines.data_files import Task, iterate
 from reconciler.engines.zorder import z_value
+from reconciler.model.metadata import SchemaJson
+from reconciler.model.types import FieldPath, StructType, paths_by_id
 from reconciler.plan.operations import Backfill
 
 if TYPE_CHECKING:
@@ -25,9 +29,7 @@ _FUNCTIONS = {"year": "years", "month": "months", "day": "days", "hour": "hours"
 _Z = "_laketable_z"
 
 
-def lay_out(
-    site: Site, table: Any, tasks: Sequence[Task], backfill: Backfill, curve: Sequence[Sequence[str]]
-) -> list[Any]:
+def lay_out(site: Site, table: Any, tasks: Sequence[Task], backfill: Backfill, curve: Sequence[FieldPath]) -> list[Any]:
     """Rewrite files into the table's layout, with the values of computed columns, and return the new ones.
 
     `curve` are the columns of a z-order; without them the table's own sort order decides.
@@ -55,7 +57,7 @@ def _as_the_table_says(table: Any, frame: DataFrame) -> DataFrameWriter:
 
 
 def _along_curve(
-    site: Site, table: Any, tasks: Sequence[Task], frame: DataFrame, curve: Sequence[Sequence[str]]
+    site: Site, table: Any, tasks: Sequence[Task], frame: DataFrame, curve: Sequence[FieldPath]
 ) -> DataFrameWriter:
     partitions = _partition_values(site, table)
     target = int(table.properties().get(_TARGET) or _TARGET_BYTES)
@@ -71,9 +73,9 @@ def _partition_values(site: Site, table: Any) -> list[Column]:
     """Return the partition of a row as Iceberg's own functions compute it."""
     from pyspark.sql import functions as F
 
-    schema, found = table.schema(), []
+    paths, found = column_paths(site, table), []
     for field in iterate(table.spec().fields()):
-        column = ".".join(_quoted(part) for part in schema.findColumnName(field.sourceId()).split("."))
+        column = ".".join(_quoted(part) for part in paths.get(field.sourceId(), ()))
         name, _, number = str(field.transform().toString()).rstrip("]").partition("[")
         if name == "void":
             continue
@@ -83,6 +85,12 @@ def _partition_values(site: Site, table: Any) -> list[Column]:
         arguments = f"{number}, {column}" if number else column
         found.append(F.expr(f"{_quoted(site.catalog)}.system.{_FUNCTIONS.get(name, name)}({arguments})"))
     return found
+
+
+def column_paths(site: Site, table: Any) -> dict[int, FieldPath]:
+    """Return the columns of the table's schema by field id; a name may hold a dot, so Iceberg's own text is no path."""
+    schema = site.session._jvm.org.apache.iceberg.SchemaParser.toJson(table.schema())
+    return paths_by_id(StructType(msgspec.json.decode(schema, type=SchemaJson).fields))
 
 
 def _quoted(name: str) -> str:

@@ -15,9 +15,10 @@ from reconciler.engines.backfill_kind import BackfillKind
 from reconciler.engines.bloom_filters import without_filters
 from reconciler.engines.data_files import Task, chunked, live_tasks
 from reconciler.engines.data_state import OPERATION_STAMP, Step, TableFacts, position
-from reconciler.engines.layout_files import lay_out
+from reconciler.engines.layout_files import column_paths, lay_out
 from reconciler.engines.staged import Site, SnapshotKind
 from reconciler.errors import CommitConflict, InvalidTable
+from reconciler.model.types import FieldPath
 from reconciler.plan.amounts import plural
 from reconciler.plan.built import Built, FileLayout, TableLayout, is_whole, lacks, ranges_of, read_built
 from reconciler.plan.operations import Aspect, AspectKind, Backfill, Operation, Rewrite
@@ -117,15 +118,15 @@ class RewriteKind:
             case Need.FILL if self._values is not None:
                 return list(self._values.make(site, table, chunk, base))
             case Need.LAY_OUT:
-                return lay_out(site, table, chunk, backfill, self._curve(table))
+                return lay_out(site, table, chunk, backfill, self._curve(site, table))
             case _:
                 return rewrite(site.session, table, chunk, backfill)
 
-    def _curve(self, table: Any) -> list[list[str]]:
+    def _curve(self, site: Site, table: Any) -> list[FieldPath]:
         """Return the columns of the z-order."""
         curve = next((a for a in self._rewrite.aspects if a.kind is AspectKind.ZORDER), None)
-        names = [str(table.schema().findColumnName(id_)) for id_ in (curve.columns if curve else ())]
-        return [name.split(".") for name in names]
+        paths = column_paths(site, table) if curve else {}
+        return [paths[field_id] for field_id in (curve.columns if curve else ())]
 
     def keeps_rows(self) -> bool:
         """Rows move, none comes or goes."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from reconciler.errors import RefNotFound, Unsupported
-from reconciler.model.bookkeeping import HISTORY_RECORDS, HistoryRecord, read
+from reconciler.model.bookkeeping import HISTORY_RECORDS, VIEW, HistoryRecord, read
 from reconciler.model.schedules import parse_instant
 from reconciler.model.table import DataFile, Observed, TableSpec
 from reconciler.model.types import dotted, paths_by_id
@@ -21,7 +21,6 @@ from reconciler.plan.findings import finding
 from reconciler.plan.hashing import data_operation_id
 from reconciler.plan.operations import Cost, Finding, Operation, OperationClass, OperationKind
 from reconciler.plan.table_work import Restore
-from reconciler.plan.view_memory import VIEW
 
 _RESERVED_IDS = 2_147_483_447
 """From here on Iceberg numbers its own columns, such as the row ids of format v3."""

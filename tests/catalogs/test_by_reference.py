@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from pyiceberg.table.update.snapshot import _OverwriteFiles
 
-from reconciler.catalogs import by_reference
 from reconciler.catalogs.connection import explicit
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.errors import CommitConflict, InvalidTable
@@ -45,7 +45,9 @@ class Site:
         import pyarrow as pa
 
         table = self.lab.table()
-        table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "work").commit()
+        head = table.metadata.current_snapshot_id
+        assert head is not None
+        table.manage_snapshots().create_branch(head, "work").commit()
         data = pa.Table.from_pylist([dict(row) for row in rows], schema=table.schema().as_arrow())
         table.append(data, branch="work")
         found: int = table.refresh().metadata.refs["work"].snapshot_id
@@ -112,8 +114,8 @@ def test_another_partition_spec_asks_for_other_files(site: Site) -> None:
 def test_control_a_lost_file_is_noticed_before_the_commit(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     base, paths = site.head, site.paths(site.head)
     added = site.stage([{"id": 1, "x": 2}])
-    kept = by_reference._OverwriteFiles._existing_manifests
-    monkeypatch.setattr(by_reference._OverwriteFiles, "_existing_manifests", lambda self: kept(self)[1:])
+    kept = _OverwriteFiles._existing_manifests
+    monkeypatch.setattr(_OverwriteFiles, "_existing_manifests", lambda self: kept(self)[1:])
     with pytest.raises(InvalidTable, match="nothing was committed"):
         site.catalog.replace_files(IDENT, base, paths[:1], [added], {})
     assert site.head == base

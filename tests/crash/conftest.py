@@ -74,7 +74,9 @@ def recorded(
         patch.setattr(local_runtime, "LocalRuntime", InProcess)
         story = Story(World(folder, rest_catalog, proxy, f"crash{next(_NUMBERS)}"), request.param, in_this_process)
         story.prepare()
+        InProcess.works.clear()
         story.record()
+        assert story.scenario.works <= InProcess.works, f"its plan asks for {InProcess.works}"
         yield story
 
 

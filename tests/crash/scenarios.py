@@ -25,7 +25,8 @@ class Scenario:
 
     `writes` is everything the work may write, in order; `rows` what each table must hold in the end, in the order of
     `columns`; `chunks` how many commits of staged work main must hold, each once. `is_over`: with which words the
-    command fails where all of it was done before; a command that people give says so, an apply is silent.
+    command fails where all of it was done before; a command that people give says so, an apply is silent. `works`: the
+    kinds of work in its plan, which is checked.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class Scenario:
     chunks: int
     command: Callable[[World], tuple[str, ...]] = field(default=lambda world: APPLY)
     is_over: str = ""
+    works: frozenset[str] = frozenset()
 
 
 def orders(count: int) -> list[dict[str, Any]]:
@@ -72,6 +74,7 @@ BACKFILL = Scenario(
     rows={"orders": [(r["id"], r["x"], None if r["x"] is None else r["x"] * 2 + r["id"]) for r in orders(12)]},
     columns={"orders": ("id", "x", "total")},
     chunks=2,
+    works=frozenset({"backfill"}),
 )
 
 
@@ -98,6 +101,7 @@ REWRITE = Scenario(
     rows=BACKFILL.rows,
     columns=BACKFILL.columns,
     chunks=2,
+    works=frozenset({"rewrite"}),
 )
 
 
@@ -115,6 +119,7 @@ COUNT = Scenario(
     rows={"orders": [(r["id"], r["x"]) for r in orders(12)]},
     columns={"orders": ("id", "x")},
     chunks=0,
+    works=frozenset({"count"}),
 )
 
 
@@ -183,6 +188,7 @@ FIRST_REFRESH = Scenario(
     rows={"sums": _sums(orders(12))},
     columns=_VIEW,
     chunks=1,
+    works=frozenset({"refresh"}),
 )
 INCREMENTAL_REFRESH = Scenario(
     kind="refresh, incremental",
@@ -192,6 +198,7 @@ INCREMENTAL_REFRESH = Scenario(
     columns=_VIEW,
     chunks=2,  # that of the first refresh too
     command=lambda world: ("laketable", "refresh", "-f", "."),
+    works=frozenset({"refresh"}),
 )
 
 
@@ -228,6 +235,7 @@ TYPE_CHANGE = Scenario(
     rows={"orders": [(r["id"], r["x"], None if r["x"] is None else str(r["x"])) for r in orders(8)]},
     columns={"orders": ("id", "x", "x__lt_old")},
     chunks=1,
+    works=frozenset({"backfill", "swap", "validate"}),
 )
 
 
@@ -245,6 +253,7 @@ VALIDATION = Scenario(
     rows={"orders": [(r["id"], r["x"]) for r in orders(12)]},
     columns={"orders": ("id", "x")},
     chunks=0,
+    works=frozenset({"validate"}),
 )
 
 
@@ -268,13 +277,14 @@ RESTORE = Scenario(
     chunks=1,
     command=lambda world: ("laketable", *world.notes["command"].split()),
     is_over="already",
+    works=frozenset({"restore"}),
 )
 
 
 # ---------------------------------------------------------------- maintenance
 
 
-def _maintained(kind: str, declared: str, writes: tuple[str, ...], chunks: int = 0) -> Scenario:
+def _maintained(kind: str, step: str, declared: str, writes: tuple[str, ...], chunks: int = 0) -> Scenario:
     def prepare(world: World) -> None:
         _three_files(world, f"maintenance: {{{declared}}}")
         time.sleep(1.1)  # for a snapshot to be older than a second
@@ -287,18 +297,22 @@ def _maintained(kind: str, declared: str, writes: tuple[str, ...], chunks: int =
         columns=VALIDATION.columns,
         chunks=chunks,
         command=lambda world: ("laketable", "maintain", "-f", "."),
+        works=frozenset({f"maintain/{step}"}),
     )
 
 
 COMPACTION = _maintained(
     "compaction",
+    "compact",
     "compact: {targetFileSize: 1Mi, minInputFiles: 2}",
     (f"orders: {BRANCH}", f"orders: {CHUNK}", f"orders: {PUBLISH}"),
     chunks=1,
 )
-EXPIRY = _maintained("expiry", "expireSnapshots: {olderThan: 1s, keep: 1}", ("orders: remove-snapshots + done",))
-MANIFESTS = _maintained("manifests", "rewriteManifests: {}", ("orders: rows on main + done",))
-ORPHANS = _maintained("orphan files", "removeOrphanFiles: {olderThan: 3d}", ("orders: done",))
+EXPIRY = _maintained(
+    "expiry", "expire-snapshots", "expireSnapshots: {olderThan: 1s, keep: 1}", ("orders: remove-snapshots + done",)
+)
+MANIFESTS = _maintained("manifests", "rewrite-manifests", "rewriteManifests: {}", ("orders: rows on main + done",))
+ORPHANS = _maintained("orphan files", "remove-orphan-files", "removeOrphanFiles: {olderThan: 3d}", ("orders: done",))
 
 
 SCENARIOS = (

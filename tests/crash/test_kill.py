@@ -8,17 +8,19 @@ from reconciler.errors import ExitCode
 from tests.crash.conftest import Tell
 from tests.crash.recorder import Point, When
 from tests.crash.runs import killed_and_taken_up
-from tests.crash.scenarios import BACKFILL, CANARY, Scenario
+from tests.crash.scenarios import BACKFILL, CANARY, FIRST_REFRESH, Scenario
 
 
-# The branch is there and has nothing; half of the chunks are on it; all is published and nobody heard of it.
+# Where a run finds most to wonder about: a branch without rows, half of the chunks, all of them; and main has the rows,
+# but who wrote them never heard of it. Before a write the catalog holds what it held after the one before.
 @pytest.mark.parametrize(
     ("scenario", "point"),
     [
         pytest.param(BACKFILL, Point(2, When.AFTER), id="backfill, after its branch"),
         pytest.param(BACKFILL, Point(5, When.BEFORE), id="backfill, before publishing"),
-        pytest.param(CANARY, Point(2, When.AFTER), id="canary, after a chunk"),
-        pytest.param(CANARY, Point(4, When.AFTER), id="canary, after publishing"),
+        pytest.param(CANARY, Point(2, When.AFTER), id="x = x + 1, after a chunk"),
+        pytest.param(FIRST_REFRESH, Point(3, When.AFTER), id="refresh, after its rows"),
+        pytest.param(FIRST_REFRESH, Point(4, When.AFTER), id="refresh, after publishing"),
     ],
 )
 def test_killed_it_is_taken_up(outside: Tell, scenario: Scenario, point: Point) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
+from reconciler.plan.operations import Work
+from reconciler.plan.table_work import MaintenanceStep
 from tests.crash.recorder import CommitProxy, describe, is_write, points
+from tests.crash.scenarios import SCENARIOS
 from tests.crash.tally import Line, table
 from tests.proxy import Recorded
 
@@ -17,6 +22,13 @@ def line() -> Line:
 def test_every_point_run_and_converged() -> None:
     line().check()
     assert list(table([line()]))[1].split() == ["backfill", "2", "4", "4", "4"]
+
+
+def test_every_kind_of_work_has_a_story() -> None:
+    told = {work for scenario in SCENARIOS for work in scenario.works}
+    steps = {f"maintain/{step.value}" for step in MaintenanceStep}
+    tags = {str(kind.__struct_config__.tag) for kind in get_args(Work)}
+    assert told == (tags - {"maintain"}) | steps
 
 
 def test_fewer_points_run_than_recorded_fail() -> None:

@@ -167,7 +167,9 @@ class Lake:
         """Stage an operation."""
         ref = staging_ref(self.ident, self.observe().version.uuid, operation)
         told = [] if events is None else events
-        return (engine or self.engine()).execute(operation, ref, told.append)
+        staged = (engine or self.engine()).execute(operation, ref, told.append)
+        assert isinstance(staged, StagedWork)
+        return staged
 
     def run(self, operation: Operation, engine: SparkEngine | None = None) -> StagedWork:
         """Stage and publish."""

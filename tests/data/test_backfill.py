@@ -7,7 +7,7 @@ import pytest
 from reconciler.errors import InvalidInput
 from reconciler.model.table import Computed
 from reconciler.plan.data import fill_operation
-from reconciler.plan.operations import OperationKind
+from reconciler.plan.operations import Backfill, OperationKind
 from tests.data.kit import Shop
 
 DOUBLED = Computed(expression="x * 2 + id")
@@ -78,7 +78,7 @@ def test_raising_the_version_computes_again(shop: Shop) -> None:
     table.run(table.evolve(table.wants(total=Computed(expression="id"))))
     assert table.plan(table.wants(total=Computed(expression="id"))).operations == ()
     again = table.evolve(table.wants(total=Computed(expression="id", version=1)))
-    assert again.work is not None
+    assert isinstance(again.work, Backfill)
     assert again.work.columns[0].recompute
 
 

@@ -106,7 +106,7 @@ def test_two_runners_of_one_operation_apply_it_once(shop: Shop) -> None:
 def test_control_a_second_application_is_noticed(shop: Shop) -> None:
     table = shop.fresh(files=FILES)
     table.run(CANARY)
-    assert CANARY.work is not None
+    assert isinstance(CANARY.work, Backfill)
     column = msgspec.structs.replace(CANARY.work.columns[0], revision=2)
     again = msgspec.structs.replace(CANARY, id="decafbad00000000", work=Backfill(columns=(column,)))
     table.run(again)

@@ -13,6 +13,7 @@ import pytest
 
 from reconciler.errors import CommitConflict
 from reconciler.model import bookkeeping
+from reconciler.model.bookkeeping import VIEW
 from reconciler.model.maintenance import (
     DAY_MS,
     CompactFiles,
@@ -27,7 +28,6 @@ from reconciler.plan.data import branch_of, done_key
 from reconciler.plan.maintenance import declared_operation
 from reconciler.plan.operations import Operation
 from reconciler.plan.table_work import Maintain, MaintenanceStep
-from reconciler.plan.view_memory import VIEW
 from tests.data.kit import Killed, Lake, Shop, Writes
 
 KEPT = Maintenance(

@@ -64,7 +64,7 @@ def make_plan(case: Path) -> Plan:
     binding = bind(desired, live, now_ms=NOW_MS)
     changes = diff(live.spec if live else None, binding.spec)
     needs_rows = needs_layouts(desired, live, binding.spec) or needs_data_files(changes)
-    needs_rows = needs_rows or needs_files(desired, live) or needs_scan(desired, live) or types.checks
+    needs_rows = needs_rows or needs_files(desired, live) or needs_scan(desired, live) or bool(types.checks)
     files = current.files if current and needs_rows else None
     dialect = dialect_for(desired.format)
     return plan(desired, live, binding, changes, dialect=dialect, catalog="lake", files=files, types=types)

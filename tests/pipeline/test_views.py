@@ -13,7 +13,7 @@ from reconciler.diff.changes import SetProperty
 from reconciler.model.bookkeeping import VIEW
 from reconciler.model.desired import to_desired
 from reconciler.model.observed_manifest import from_observed
-from reconciler.model.table import Desired, Suppression, TableIdent, UnmanagedColumns, View
+from reconciler.model.table import Desired, Suppression, TableIdent, TypeChange, UnmanagedColumns, View
 from reconciler.model.types import Field, StructType
 from reconciler.pipeline import Approval, Proposal, Request, propose_all
 from reconciler.pipeline.views import in_order
@@ -305,6 +305,15 @@ def test_a_wider_type_is_told_and_not_refused(lake: Lake) -> None:
         "Materialized view sales.daily reads amount, which becomes decimal(12,2)."
     ]
     assert not made.is_blocked
+
+
+def test_a_type_change_that_a_view_reads_is_one_that_breaks_it(lake: Lake) -> None:
+    changed = table(ORDERS, day="date", amount="string", note="string")
+    wanted = Desired(**{**_parts(changed), "type_changes": {"amount": TypeChange()}})  # type: ignore[arg-type]
+    (found,) = [f for f in lake.plan(wanted).findings if f.code == "LK301"]
+    assert found.message == (
+        "Materialized view sales.daily reads amount: converting it to another type breaks its next refresh."
+    )
 
 
 def _parts(desired: Desired) -> dict[str, object]:

@@ -104,7 +104,7 @@ def test_a_new_column_is_added_then_filled_audited_and_published() -> None:
     (backfill,) = data_operations(made)
     assert backfill.cost.files_rewritten == 1  # b has no NULL in it
     assert [(way.how, way.cost.files_spliced) for way in backfill.ways] == [(How.SPLICE, 1)]
-    assert backfill.work is not None
+    assert isinstance(backfill.work, Backfill)
     assert [(c.field_id, c.sql, c.recompute) for c in backfill.work.columns] == [(3, "`x` * 2", False)]
 
 

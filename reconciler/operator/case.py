@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from reconciler.model.manifest.table import Reconcile
 from reconciler.operator.gate import Gate, gate
 from reconciler.operator.manifests import Wanted
@@ -13,7 +15,7 @@ from reconciler.operator.status import Applied, Found, Running
 from reconciler.operator.upkeep import is_stale
 from reconciler.pipeline import Approval, Proposal, Request, judged
 from reconciler.plan.hashing import desired_hash
-from reconciler.plan.operations import Plan
+from reconciler.plan.operations import Cost, Plan
 from reconciler.plan.policy import Decision, Policy, approves
 
 
@@ -97,6 +99,13 @@ class Case:
             decision=proposal.decision or self.decision,
             catalog=catalog,
             approved=frozenset(hashes),
+        )
+
+    def costing(self, rewritten: int) -> Plan:
+        """Return the plan as it was when it rewrote so many bytes."""
+        (first, *_) = self.plan.operations
+        return msgspec.structs.replace(
+            self.plan, operations=(msgspec.structs.replace(first, cost=Cost(bytes_rewritten=rewritten)),)
         )
 
     def gate(self) -> Gate:

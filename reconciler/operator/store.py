@@ -20,6 +20,7 @@ from reconciler.operator.objects import (
     Meta,
     at,
     int_at,
+    items_at,
     mapping_at,
     meta_of,
     text_at,
@@ -70,6 +71,7 @@ class PlanEntry(msgspec.Struct, frozen=True, kw_only=True):
     is_approved: bool
     created: str
     version: int
+    bytes: int
 
     @property
     def is_done(self) -> bool:
@@ -217,6 +219,7 @@ def plan_entry(raw: Json) -> PlanEntry:
         is_approved=at(raw, "spec", "approved") is True,
         created=meta.creation_timestamp,
         version=_version(meta),
+        bytes=sum(int_at(o, "bytesToRewrite") or 0 for o in items_at(raw, "spec", "operations")),
     )
 
 

@@ -37,7 +37,7 @@ from reconciler.operator.store import CANCEL, TAKE_OWNERSHIP, PlanEntry
 from reconciler.operator.tenancy import is_local, require_access
 from reconciler.operator.upkeep import due
 from reconciler.pipeline import Approval, Request
-from reconciler.plan.policy import Policy
+from reconciler.plan.policy import Policy, grew_too_much
 from reconciler.plan.view_query import named_sources
 
 _VERB = {"Observe": "read", "Plan": "plan", "Apply": "apply"}
@@ -237,6 +237,10 @@ async def _decide(ctx: Context, case: Case) -> Found:
         # What was read from the watches may be old: nothing is written on its word.
         case = await _read_again(ctx, case)
         closed = case.gate()
+    if closed.reason is None and entry is not None:
+        closed = await _gate_of_cost(ctx, case, entry)
+        if closed.reason is Reason.PLAN_STALE:
+            return case.found(closed)
     if closed.reason is None:
         return await act(ctx, case, entry)
     if entry is not None:
@@ -254,6 +258,19 @@ async def _with_plan_object(ctx: Context, case: Case) -> tuple[Case, PlanEntry |
     if entry.is_approved and not is_new:
         case = case.rejudged(ctx.now_ms(), approved=plan.hash)
     return case, entry
+
+
+async def _gate_of_cost(ctx: Context, case: Case, entry: PlanEntry) -> Gate:
+    """Hold what grew since it was approved; a hash says nothing of cost, so a new plan object must be approved."""
+    grew = any(known.hash == entry.hash and known.phase == "Stale" for known in ctx.store.plans_of(case.key))
+    if grew and not entry.is_approved:
+        message = f"The plan costs more than was approved. Approve LakeTablePlan {entry.key.name}."
+        return Gate(Reason.APPROVAL_REQUIRED, message)
+    why = grew_too_much(case.plan, case.costing(entry.bytes), case.request.policies) if case.is_approved else ""
+    if not why:
+        return Gate(None)
+    await plans.set_phase(ctx, entry, "Stale", why)
+    return Gate(Reason.PLAN_STALE, f"Plan {entry.key.name} is stale: {why}.")
 
 
 def _adoption(case: Case) -> str:

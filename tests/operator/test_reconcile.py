@@ -14,6 +14,7 @@ from reconciler.model.table import TableIdent
 from reconciler.model.types import Field
 from tests.kube.cluster import Cluster
 from tests.kube.operator import Operator, catalog, condition, eventually, policy, table, wait_for
+from tests.operator.test_jobs import JOB, fill, with_computed
 
 
 def columns(lake: IcebergCatalog, ident: TableIdent) -> list[str]:
@@ -308,3 +309,33 @@ def test_a_view_over_another_tenants_table_is_refused_before_it_is_read(
     read = {"namespaces": [tenant], "catalogNamespaces": [namespace], "verbs": ["read"]}
     cluster.apply(catalog("lake", namespace, sqlite_catalog, access=[everything, own, read]))
     wait_for(cluster, tenant, "spy", "AwaitingApproval")
+
+
+def test_an_approved_plan_that_became_dearer_is_stale_and_waits_again(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog, sqlite_catalog: dict[str, str]
+) -> None:
+    cluster.apply(catalog("lake", namespace, sqlite_catalog, runtime={**JOB, "image": "laketable:no-node-has-it"}))
+    cluster.apply(policy("dear", namespace, autoApprove=["metadata-only"], budgets={"maxCostDriftPercent": 50}))
+    spec = table("orders", namespace, "id long", "amount long")
+    cluster.apply(spec)
+    wait_for(cluster, namespace, "orders", "InSync")
+    ident = TableIdent((namespace,), "orders")
+    fill(lake, ident, 10)
+    cluster.apply(with_computed(spec))
+    first = wait_for(cluster, namespace, "orders", "AwaitingApproval")["status"]["plan"]
+    fill(lake, ident, 10_000, "much-more")
+    approved = '{"spec": {"approved": true}}'
+    cluster.kubectl("patch", "ltp", first["name"], "-n", namespace, "--type=merge", "-p", approved)
+    eventually(lambda: cluster.get("ltp", first["name"], namespace)["status"]["phase"] == "Stale")
+    second = eventually(lambda: _newer_plan(cluster, namespace, first["name"]))
+    assert second["hash"] == first["hash"]
+    assert second["bytesToRewrite"] > first["bytesToRewrite"]
+    assert columns(lake, ident) == ["id", "amount"]
+    cluster.kubectl("patch", "ltp", second["name"], "-n", namespace, "--type=merge", "-p", approved)
+    eventually(lambda: columns(lake, ident) == ["id", "amount", "double"])
+
+
+def _newer_plan(cluster: Cluster, namespace: str, name: str) -> dict[str, Any] | None:
+    status = cluster.get("laketable", "orders", namespace)["status"]
+    plan: dict[str, Any] = status["plan"]
+    return plan if status["phase"] == "AwaitingApproval" and plan["name"] != name else None

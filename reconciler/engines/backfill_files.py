@@ -68,10 +68,23 @@ def value_of(frame: DataFrame, column: BackfillColumn) -> Column:
     """Return what a row's value becomes: the present one stays, unless the column is computed anew."""
     from pyspark.sql import functions as F
 
-    present = frame[_quoted(column.name)]
-    value = F.expr(column.sql).cast(frame.schema[column.name].dataType)
+    present, value = frame[_quoted(column.name)], _computed(frame, column)
     value = value if column.recompute else F.coalesce(present, value)
     return value if column.where is None else F.when(F.expr(column.where), value).otherwise(present)
+
+
+def first_value_of(frame: DataFrame, column: BackfillColumn) -> Column:
+    """Return what a row's value becomes in a file that does not have the column: nothing of it has to be read."""
+    from pyspark.sql import functions as F
+
+    value = _computed(frame, column)
+    return value if column.where is None else F.when(F.expr(column.where), value)
+
+
+def _computed(frame: DataFrame, column: BackfillColumn) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.expr(column.sql).cast(frame.schema[column.name].dataType)
 
 
 def _quoted(name: str) -> str:

@@ -14,9 +14,9 @@ from uuid import uuid4
 import msgspec
 
 from reconciler.engines.backfill_files import ROW_ID as ROW_ID_COLUMN
-from reconciler.engines.backfill_files import check_plan, rewrite, row_error, staged_frame, value_of
+from reconciler.engines.backfill_files import check_plan, first_value_of, rewrite, row_error, staged_frame
 from reconciler.engines.data_files import Task
-from reconciler.engines.java_errors import class_names
+from reconciler.engines.splice.locations import storage_properties
 from reconciler.engines.staged import Site
 from reconciler.model.metadata import canonical_fields
 from reconciler.model.table import DataFile
@@ -31,12 +31,9 @@ if TYPE_CHECKING:
 
     from reconciler.engines.splice.partition import Answer, Job
 
-_ARROW = {
-    # Fewer, larger batches: each costs a round of Python.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
-}
-_PYTHON_FAILED = frozenset({"PythonException"})
+_FEW_ROWS, _MANY_ROWS = 10_000, 65_536
+# Int.MaxValue stands for no bound; under any other Spark adds up the batch's size anew after every row.
+_NO_BOUND = str(2**31 - 1)
 
 
 class Lot(NamedTuple):
@@ -145,14 +142,16 @@ def _run(
 ) -> Mapping[str, Answer]:
     from reconciler.engines.splice.partition import ANSWER, ROW_ID, Answer, run_task
 
-    for key, value in _ARROW.items():
-        session.conf.set(key, value)
+    # Larger batches cost fewer rounds of Python; those of values without a width could become too large.
+    is_plain = all(isinstance(field.type, str) and field.type not in ("string", "binary") for field in added)
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_MANY_ROWS if is_plain else _FEW_ROWS))
+    session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", _NO_BOUND)
     job = _job(session, table, tasks, added)
     if lot.needs_row_ids:
         job = job._replace(columns=(*added, ROW_ID), modes={**job.modes, ROW_ID.id: "full"})
     with staged_frame(session, table, tasks) as (frame, _):
         values = frame.select(
-            *(value_of(frame, column).alias(column.name) for column in lot.columns),
+            *(first_value_of(frame, column).alias(column.name) for column in lot.columns),
             *_proof(frame),
         )
         check_plan(values)
@@ -161,9 +160,7 @@ def _run(
         except Exception as error:
             if (told := row_error(error)) is not None:
                 raise told from error
-            if _PYTHON_FAILED.intersection(class_names(error)):
-                return {}
-            raise
+            return {}  # executors without LakeTable's Python, say: rewriting needs none, or fails with the real reason
     return {row[0]: msgspec.msgpack.decode(bytes(row[1]), type=Answer) for row in rows}
 
 
@@ -177,7 +174,7 @@ def _proof(frame: DataFrame) -> list[Column]:
         return [F.col(ROW_ID_COLUMN).alias(POSITION)]
     position, name = frame.metadataColumn(POSITION), frame.metadataColumn(FILE)
     # A name in one of every few thousand rows: a string in each would cost more than the values.
-    return [position.alias(POSITION), F.when(position % FILE_EVERY == 0, name).alias(FILE)]
+    return [position.alias(POSITION), F.when(position.bitwiseAND(FILE_EVERY - 1) == 0, name).alias(FILE)]
 
 
 def _job(session: SparkSession, table: Any, tasks: Sequence[Task], added: tuple[Field, ...]) -> Job:
@@ -208,12 +205,12 @@ def _first_row_id(session: SparkSession, file: Any) -> int | None:
 
 
 def _storage(table: Any) -> dict[str, str]:
-    """Return the properties of the table's storage, as the catalog handed them out; secrets among them."""
+    """Return what reaching the table's storage takes, as the catalog handed it out; secrets among it."""
     try:
         found = table.io().properties()
     except Exception:  # noqa: BLE001 - a FileIO need not tell; local files need none of it
         return {}
-    return {str(key): str(found[key]) for key in found}
+    return storage_properties({str(key): str(found[key]) for key in found})
 
 
 # ---------------------------------------------------------------- manifest entries

@@ -7,10 +7,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import jobs, longlived, nested, noop, rest, splice, startup
+from tests.bench import backfill, jobs, longlived, nested, noop, rest, splice, startup
 from tests.bench.report import Row, document, table
 
-MEASUREMENTS = {part.NAME: part.measure for part in (startup, noop, rest, longlived, nested, splice, jobs)}
+MEASUREMENTS = {part.NAME: part.measure for part in (startup, noop, rest, longlived, nested, splice, backfill, jobs)}
 
 
 def main() -> int:

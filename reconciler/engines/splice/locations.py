@@ -6,30 +6,26 @@ PyIceberg knows each storage's properties (credentials, endpoints) and hands out
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
 
 from reconciler.errors import Unsupported
-
-STREAMED = frozenset({"s3", "s3a", "s3n"})
-
-
-def scheme_of(location: str) -> str:
-    """Return a location's scheme; `file` when it has none."""
-    return urlsplit(location).scheme.lower() or "file"
+from reconciler.plan.splicing import LOCAL, STREAMED, scheme_of
 
 
 def local_path(location: str) -> str | None:
     """Return the path of a local file; None for others. Iceberg's locations are not percent-encoded."""
-    if scheme_of(location) != "file":
+    if scheme_of(location) != LOCAL:
         return None
     rest = location.partition(":")[2] if location[:5].lower() == "file:" else location
     return rest.removeprefix("//") if rest.startswith("///") else rest
 
 
 def open_location(location: str, properties: Mapping[str, str]) -> tuple[pafs.FileSystem, str]:
-    """Return the file system and the path in it; raises Unsupported for storage that splicing does not know."""
+    """Return the file system and the path in it; raises Unsupported for storage that splicing does not know.
+
+    `properties` are PyIceberg's, see `storage_properties`.
+    """
     path = local_path(location)
     if path is not None:
         return pafs.LocalFileSystem(), path
@@ -37,13 +33,13 @@ def open_location(location: str, properties: Mapping[str, str]) -> tuple[pafs.Fi
         raise Unsupported(f"Splicing does not know {scheme_of(location)}: storage.", hint="Rewrite the file instead.")
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
-    io = PyArrowFileIO(_of_pyiceberg(properties))
+    io = PyArrowFileIO(dict(properties))
     scheme, netloc, path = io.parse_location(location, io.properties)
     return io.fs_by_scheme(scheme, netloc), path
 
 
-def _of_pyiceberg(properties: Mapping[str, str]) -> dict[str, str]:
-    """Translate a Java FileIO's properties: the names are the same, but for the region's."""
+def storage_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Keep of a Java FileIO's properties what PyIceberg's needs: the names are the same, but for the region's."""
     found = {key: value for key, value in properties.items() if key.startswith(("s3.", "client."))}
     if "client.region" in found:
         found.setdefault("s3.region", found["client.region"])

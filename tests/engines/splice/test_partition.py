@@ -14,7 +14,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
-from reconciler.engines.splice.locations import local_path, open_location
+from reconciler.engines.splice.locations import local_path, open_location, storage_properties
 from reconciler.engines.splice.partition import (
     FILE,
     FILE_EVERY,
@@ -186,7 +186,9 @@ def test_s3_is_streamed_through_its_own_file_system_and_other_storage_is_refused
         "s3.secret-access-key": "hush",
         "warehouse": "s3://bucket",
     }
-    filesystem, path = open_location("s3://bucket/a/b.parquet", properties)
+    kept = storage_properties(properties)
+    assert set(kept) == {*properties, "s3.region"} - {"warehouse"}
+    filesystem, path = open_location("s3://bucket/a/b.parquet", kept)
     assert isinstance(filesystem, pafs.S3FileSystem)
     assert (filesystem.region, path) == ("eu-west-1", "bucket/a/b.parquet")
     with pytest.raises(Unsupported, match="hdfs"):

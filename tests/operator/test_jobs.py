@@ -13,6 +13,8 @@ from tests.kube.cluster import Cluster
 from tests.kube.kubelet import Kubelet
 from tests.kube.operator import Operator, catalog, condition, eventually, policy, table, wait_for
 
+pytestmark = pytest.mark.spark  # in the pods
+
 JOB = {"type": "job", "image": "laketable:test", "memory": "1Gi", "cores": 1}
 
 

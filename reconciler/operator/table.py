@@ -50,6 +50,7 @@ _EVENTS = {
 }
 SOON = 1.0
 JOB_POLL_SECONDS = 2.0
+WINDOW_SECONDS = 60.0
 
 
 async def reconcile_table(ctx: Context, key: Key) -> Again:
@@ -113,6 +114,8 @@ def _again(found: Found, raw: Json) -> Again:
         return Again(JOB_POLL_SECONDS)
     if found.reason is Reason.APPLYING:
         return Again(SOON)
+    if found.reason is Reason.OUTSIDE_WINDOW:
+        return Again(WINDOW_SECONDS)
     if standing.is_reconciling or found.reason in (Reason.CATALOG_NOT_READY, Reason.INTERNAL):
         return Again(failed=True)
     try:

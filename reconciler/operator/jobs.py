@@ -25,7 +25,18 @@ from reconciler.operator.job_manifest import (
     job,
     job_name,
 )
-from reconciler.operator.objects import CONFIG_MAPS, JOBS, PODS, TABLES, Json, int_at, items_at, meta_of, text_at
+from reconciler.operator.objects import (
+    CONFIG_MAPS,
+    JOBS,
+    PODS,
+    TABLES,
+    Json,
+    int_at,
+    items_at,
+    meta_of,
+    read_time,
+    text_at,
+)
 from reconciler.operator.reasons import EventReason, Reason, reason_of
 from reconciler.operator.status import Applied, Found, Running
 from reconciler.plan.data import data_operations
@@ -114,7 +125,7 @@ async def stop_all(ctx: Context, namespace: str, table_uid: str) -> None:
 # ---------------------------------------------------------------- Kubernetes Jobs
 
 
-async def _progress(ctx: Context, case: Case, plan: Plan) -> Progress | None:
+async def _progress(ctx: Context, case: Case, plan: Plan, started: str) -> Progress | None:
     """Read from the stamps on an operation's branch how far it is: the pod cannot tell, it has no API token."""
     operation, table = data_operations(plan)[0], case.wanted.desired.ident
     catalog = case.catalog.catalog
@@ -125,6 +136,8 @@ async def _progress(ctx: Context, case: Case, plan: Plan) -> Progress | None:
     cost = operation.cost
     files, size = (sum(_number(chunk.get(key)) for chunk in chunks) for key in (_FILES, _BYTES))
     done, total = (size, cost.bytes_rewritten) if cost.bytes_rewritten else (files, cost.files_rewritten)
+    percent = min(99, 100 * done // total) if total else 0
+    elapsed = (ctx.now_ms() - read_time(started)) // 1000 if started else 0
     return Progress(
         table=table,
         operation=operation.id,
@@ -134,7 +147,8 @@ async def _progress(ctx: Context, case: Case, plan: Plan) -> Progress | None:
         all_files=cost.files_rewritten,
         bytes=size,
         all_bytes=cost.bytes_rewritten,
-        percent=min(99, 100 * done // total) if total else 0,
+        percent=percent,
+        eta_seconds=elapsed * (100 - percent) // percent if percent and elapsed > 0 else None,
     )
 
 
@@ -145,6 +159,7 @@ def _number(text: str | None) -> int:
 async def _ensure_job(ctx: Context, case: Case, plan: Plan) -> JobState:
     namespace, wanted = case.catalog.namespace, {operation.id for operation in data_operations(plan)}
     state: JobState | None = None
+    started = ""
     async for raw in ctx.api.list_all(JOBS, namespace, labels=f"{TABLE_UID_LABEL}={case.meta.uid}"):
         meta = meta_of(raw)
         if meta.deletion_timestamp is not None:
@@ -152,7 +167,7 @@ async def _ensure_job(ctx: Context, case: Case, plan: Plan) -> JobState:
         its = set(meta.annotations.get(OPERATIONS_ANNOTATION, "").split(","))
         found = await _state(ctx, raw)
         if its & wanted and found.is_running:
-            state = found
+            state, started = found, text_at(raw, "status", "startTime")
             await _ensure_config_map(ctx, case, plan, raw)
         else:  # it ended, or does what the spec no longer asks for
             await ctx.api.delete(JOBS, namespace, meta.name, uid=meta.uid)
@@ -160,7 +175,7 @@ async def _ensure_job(ctx: Context, case: Case, plan: Plan) -> JobState:
     state = state or await _start_job(ctx, case, plan)
     if not state.is_running:
         return state
-    return msgspec.structs.replace(state, progress=await _progress(ctx, case, plan))
+    return msgspec.structs.replace(state, progress=await _progress(ctx, case, plan, started))
 
 
 async def _start_job(ctx: Context, case: Case, plan: Plan) -> JobState:

@@ -15,6 +15,7 @@ from reconciler.plan.operations import Plan
 from reconciler.render.safe import clean
 
 SHORT_HASH = 8
+MINUTE_MS = 60_000
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +63,7 @@ def table_status(found: Found, raw: Json, now_ms: int) -> Json:
     parts: dict[str, Data] = {
         "table": _table(found.observed) if found.observed else None if was_looked_at else before.get("table"),
         "plan": _plan(found) if found.plan is not None else None if was_looked_at else before.get("plan"),
-        "operation": _operation(found.running) if found.running else None,
+        "operation": _operation(found.running, now_ms) if found.running else None,
         "lastApplied": _applied(found.applied, number) if found.applied else before.get("lastApplied"),
         "syncedSpec": found.synced_spec or before.get("syncedSpec"),
         "drift": _drift(found) if found.has_drifted is not None else before.get("drift"),
@@ -143,7 +144,7 @@ def short_size(number: int) -> str:
     return str(number) if number else "-"
 
 
-def _operation(running: Running) -> Json:
+def _operation(running: Running, now_ms: int) -> Json:
     progress = running.progress
     document: Json = {"id": running.operation, "jobRef": running.job, "step": progress.step if progress else "start"}
     if progress is not None:
@@ -151,6 +152,10 @@ def _operation(running: Running) -> Json:
         document["progress"] = f"{progress.percent}%"
         if progress.all_chunks:
             document["chunks"] = f"{progress.chunks}/{progress.all_chunks}"
+        if progress.all_bytes:
+            document["bytes"] = f"{short_size(progress.bytes)}/{short_size(progress.all_bytes)}"
+        if progress.eta_seconds is not None:
+            document["eta"] = print_time((now_ms + progress.eta_seconds * 1000) // MINUTE_MS * MINUTE_MS)
     return document
 
 

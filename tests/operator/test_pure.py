@@ -20,9 +20,10 @@ from reconciler.operator.objects import Key
 from reconciler.operator.plan_objects import plan_name
 from reconciler.operator.policies import policies_for
 from reconciler.operator.reasons import STANDINGS, Reason, reason_of
-from reconciler.operator.status import short_size
+from reconciler.operator.status import Found, Running, short_size, table_status
 from reconciler.operator.store import Store
 from reconciler.operator.tenancy import AccessDenied, catalog_properties, require_access
+from reconciler.plan.events import Progress
 from reconciler.plan.operations import Finding, Operation, OperationClass, OperationKind, Plan, Severity
 from reconciler.plan.policy import Decision, Outcome
 from tests.goldens import Golden
@@ -350,3 +351,41 @@ def test_a_late_event_does_not_undo_what_is_known() -> None:
     again = lake_table("a", "2026-01-02T00:00:00Z")
     again["metadata"] |= {"uid": "b", "resourceVersion": "3"}
     assert store.put_table(again)
+
+
+# ---------------------------------------------------------------- the status
+
+
+def test_a_running_operation_says_how_far_it_is() -> None:
+    progress = Progress(
+        table=ORDERS,
+        operation="op",
+        step="write",
+        chunks=3,
+        all_chunks=12,
+        bytes=3 << 30,
+        all_bytes=12 << 30,
+        percent=25,
+        eta_seconds=100,
+    )
+    found = Found(
+        reason=Reason.JOB_RUNNING, running=Running(operation="op", job="sales/lt-orders-op", progress=progress)
+    )
+    raw: Any = {"metadata": {"name": "orders", "generation": 4}, "status": {"table": {"uuid": "u"}, "drift": 0}}
+    status = table_status(found, raw, 1_800_000_030_000)
+    assert status["operation"] == {
+        "id": "op",
+        "jobRef": "sales/lt-orders-op",
+        "step": "write",
+        "percent": 25,
+        "progress": "25%",
+        "chunks": "3/12",
+        "bytes": "3Gi/12Gi",
+        "eta": "2027-01-15T08:02:00Z",
+    }
+    assert status["observedGeneration"] == 4
+    assert status["phase"] == "Applying"
+    # What this reconcile did not look at stays as it was.
+    assert status["table"] == {"uuid": "u"}
+    again = table_status(found, {**raw, "status": status}, 1_800_000_031_000)
+    assert merge_patch(status, again) == {}

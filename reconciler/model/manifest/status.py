@@ -59,7 +59,8 @@ class OperationStatus(Model):
     chunks: Annotated[str | None, Field(description="Chunks done and all: 3/12.")] = None
     percent: Annotated[int | None, Field(description="How far it is.")] = None
     progress: Annotated[str | None, Field(description="How far it is, for people: 25%.")] = None
-    eta: Annotated[str | None, Field(description="When it should be done.")] = None
+    bytes: Annotated[str | None, Field(description="Bytes rewritten so far and in all: 3Gi/12Gi.")] = None
+    eta: Annotated[str | None, Field(description="When it should be done, to the minute.")] = None
     job_ref: Annotated[str | None, Field(description="The Job that does it: namespace/name.")] = None
 
 

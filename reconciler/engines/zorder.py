@@ -66,7 +66,8 @@ def _scaled(number: Column, low: float | None, high: float | None, bits: int) ->
         return F.lit(0).cast("long")
     steps = (1 << bits) - 2
     step = F.floor((number - F.lit(low)) / F.lit(high - low) * F.lit(float(steps))) + F.lit(1)
-    return F.coalesce(F.least(step, F.lit(steps + 1)), F.lit(0)).cast("long")
+    # least() passes over NULL, so NULL becomes a number first
+    return F.least(F.coalesce(step, F.lit(0)), F.lit(steps + 1)).cast("long")
 
 
 def _interleaved(numbers: Sequence[Column], bits: int) -> Column:

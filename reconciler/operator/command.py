@@ -48,6 +48,11 @@ def command() -> None:
 @click.option(
     "--allow-local-catalogs", is_flag=True, help="Let LakeCatalogs name addresses of this machine (development)."
 )
+@click.option(
+    "--own-cloud-identity",
+    is_flag=True,
+    help="Let LakeCatalogs without credentials use the operator's own cloud identity: only where all tenants may.",
+)
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True)
 def run_command(
     own: str | None,
@@ -60,6 +65,7 @@ def run_command(
     job_service_account: str,
     liveness: str,
     allow_local_catalogs: bool,
+    own_cloud_identity: bool,
     log_level: str,
 ) -> int:
     """Watch LakeTables, LakeCatalogs, LakePolicies and LakeTablePlans until SIGTERM."""
@@ -90,6 +96,7 @@ def run_command(
         job_service_account=job_service_account,
         liveness=liveness,
         allow_local_catalogs=allow_local_catalogs,
+        own_cloud_identity=own_cloud_identity,
     )
 
     async def main() -> None:

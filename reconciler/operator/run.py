@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 
 from reconciler.errors import EnvironmentProblem
 from reconciler.operator import local_jobs, watch
@@ -38,16 +38,23 @@ logger = logging.getLogger("laketable.operator")
 _CLUSTER_DIGITS = 8
 
 
-def forget_environment() -> None:
-    """Remove PyIceberg's own configuration: a tenant's catalog must never meet the operator's settings."""
-    for name in [name for name in os.environ if name.upper().startswith("PYICEBERG_")]:
-        del os.environ[name]
-    os.environ["PYICEBERG_HOME"] = os.devnull
+def forget_environment(environ: MutableMapping[str, str], *, keep_cloud: bool) -> None:
+    """Remove PyIceberg's configuration and the pod's cloud identity: a tenant's catalog must meet neither.
+
+    A catalog without credentials would otherwise read and write with the operator's own.
+    """
+    prefixes = ("PYICEBERG_",) if keep_cloud else ("PYICEBERG_", "AWS_", "AZURE_", "GOOGLE_")
+    for name in [name for name in environ if name.upper().startswith(prefixes)]:
+        del environ[name]
+    environ["PYICEBERG_HOME"] = os.devnull
+    if not keep_cloud:
+        environ["AWS_EC2_METADATA_DISABLED"] = "true"
+        environ["AWS_SHARED_CREDENTIALS_FILE"] = environ["AWS_CONFIG_FILE"] = os.devnull
 
 
 async def operate(connection: Connection, settings: Settings) -> None:
     """Run until told to stop by SIGTERM or SIGINT, or until a watch dies."""
-    forget_environment()
+    forget_environment(os.environ, keep_cloud=settings.own_cloud_identity)
     stop, end_watch = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -19,6 +19,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     threads: int = 16
     history_limit: int = 10
     allow_local_catalogs: bool = False
+    own_cloud_identity: bool = False
     job_image: str = ""
     job_service_account: str = "default"
     job_ttl_seconds: int = 600

@@ -23,13 +23,13 @@ VERBS = ("read", "plan", "apply", "drop")
 _KEYS = frozenset(
     {
         *("type", "uri", "warehouse", "prefix", "scope", "audience", "resource", "oauth2-server-uri", "token"),
-        *("credential", "ssl.cabundle", "header.X-Iceberg-Access-Delegation", "snapshot-loading-mode"),
+        *("credential", "header.X-Iceberg-Access-Delegation", "snapshot-loading-mode"),
         *("rest.sigv4-enabled", "rest.signing-region", "rest.signing-name", "rest-page-size"),
         *("glue.id", "glue.region", "glue.endpoint", "glue.access-key-id", "glue.secret-access-key"),
         *("glue.session-token", "client.region", "client.access-key-id", "client.secret-access-key"),
-        *("client.session-token", "client.role-arn", "client.session-name"),
-        *("s3.endpoint", "s3.region", "s3.access-key-id", "s3.secret-access-key", "s3.session-token", "s3.role-arn"),
-        *("s3.role-session-name", "s3.force-virtual-addressing", "s3.connect-timeout", "s3.request-timeout"),
+        *("client.session-token"),
+        *("s3.endpoint", "s3.region", "s3.access-key-id", "s3.secret-access-key", "s3.session-token"),
+        *("s3.force-virtual-addressing", "s3.connect-timeout", "s3.request-timeout"),
         *("gcs.project-id", "gcs.oauth2.token", "gcs.oauth2.token-expires-at", "gcs.service.host"),
         *("gcs.default-bucket-location", "adls.account-name", "adls.account-key", "adls.sas-token", "adls.tenant-id"),
         *("adls.client-id", "adls.client-secret", "adls.account-host", "adls.connection-string"),

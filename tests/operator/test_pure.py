@@ -20,6 +20,7 @@ from reconciler.operator.objects import Key
 from reconciler.operator.plan_objects import plan_name
 from reconciler.operator.policies import policies_for
 from reconciler.operator.reasons import STANDINGS, Reason, reason_of
+from reconciler.operator.run import forget_environment
 from reconciler.operator.status import Found, Running, short_size, table_status
 from reconciler.operator.store import Store
 from reconciler.operator.tenancy import AccessDenied, catalog_properties, require_access
@@ -97,6 +98,8 @@ REST = {"type": "rest", "uri": "https://catalog.example/api"}
         pytest.param({**REST, "py-io-impl": "os.system"}, id="code"),
         pytest.param({**REST, "header.Authorization": "x"}, id="any header"),
         pytest.param({**REST, "rest.auth.custom.impl": "evil"}, id="auth code"),
+        pytest.param({**REST, "client.role-arn": "arn:aws:iam::1:role/other"}, id="another role by our identity"),
+        pytest.param({**REST, "ssl.cabundle": "/etc/passwd"}, id="a file of ours"),
     ],
 )
 def test_what_a_catalog_may_not_say(properties: dict[str, str]) -> None:
@@ -125,6 +128,18 @@ def test_a_secret_may_not_say_what_the_spec_may_not() -> None:
         catalog_properties(lake(properties=REST), {"py-io-impl": "os.system"})
     with pytest.raises(InvalidInput, match="uri"):
         catalog_properties(lake(properties={"type": "rest"}), {"uri": "http://169.254.169.254"})
+
+
+@pytest.mark.parametrize("keep_cloud", [False, True])
+def test_a_catalog_meets_neither_our_configuration_nor_our_identity(keep_cloud: bool) -> None:
+    ambient = {"AWS_ACCESS_KEY_ID": "k", "AWS_WEB_IDENTITY_TOKEN_FILE": "f", "AZURE_CLIENT_SECRET": "s"}
+    environ = {"PATH": "/bin", "PYICEBERG_CATALOG__LAKE__CREDENTIAL": "c", "pyiceberg_home": "/root", **ambient}
+    forget_environment(environ, keep_cloud=keep_cloud)
+    assert "PATH" in environ
+    assert "PYICEBERG_CATALOG__LAKE__CREDENTIAL" not in environ
+    assert environ["PYICEBERG_HOME"] == "/dev/null"
+    assert (ambient.keys() <= environ.keys()) is keep_cloud
+    assert ("AWS_EC2_METADATA_DISABLED" in environ) is not keep_cloud
 
 
 # ---------------------------------------------------------------- reasons

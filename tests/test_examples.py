@@ -234,7 +234,9 @@ def test_the_commands_of_the_readme_run_in_their_order(lab: Lab) -> None:
 def options_of(name: str) -> set[str]:
     command = cli.get_command(click.Context(cli), name)
     assert command
-    return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    several = list(command.commands.values()) if isinstance(command, click.Group) else []
+    parameters = [parameter for one in (command, *several) for parameter in one.params]
+    return {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
 
 
 @pytest.mark.parametrize("page", [*PAGES, *WORKFLOWS], ids=short)

@@ -74,12 +74,19 @@ class RefreshKind:
             partitions = min(_MAX_PARTITIONS, 1 + self._operation.cost.bytes_read // _SHUFFLED_BYTES)
             site.session.conf.set("spark.sql.shuffle.partitions", str(partitions))
             try:
-                frame = self._make(rows)
+                frame = self._frame(site, rows)
             except LakeError:
                 raise
             except Exception as error:
                 raise row_failure(error, str(site.ref.table)) from error
             return rows.write(frame, table)
+
+    def _frame(self, site: Site, rows: ViewRows) -> DataFrame:
+        try:
+            return self._make(rows)
+        except Unreadable as unreadable:  # groups replace all files in any case, so there is still a way back
+            self._tell_full(site, unreadable)
+            return rows.full()
 
     def keeps_rows(self) -> bool:
         """A refresh has as many rows as its query says."""
@@ -116,16 +123,15 @@ class RefreshKind:
             return
         try:
             self._require_own_rows(facts, base)
-            with ViewRows(site, self._refresh).open() as rows:
-                table = rows.source(source)
-                change = source_change(table, source.since, source.snapshot_id, str(source.table))
-                converted = rows.converted() if is_aggregation(self._refresh) else ""
-            if converted:
-                raise Unreadable(f"Spark gives {converted} another type than the view has")
+            table = ViewRows(site, self._refresh).source(source)
+            change = source_change(table, source.since, source.snapshot_id, str(source.table))
             self._make, self._adds_only = self._way(site, base, change)
         except Unreadable as unreadable:
-            step = f"in full, because {unreadable.reason}"
-            site.tell(Progress(table=site.ref.table, operation=self._operation.id, step=step))
+            self._tell_full(site, unreadable)
+
+    def _tell_full(self, site: Site, why: Unreadable) -> None:
+        step = f"in full, because {why.reason}"
+        site.tell(Progress(table=site.ref.table, operation=self._operation.id, step=step))
 
     def _way(self, site: Site, base: int, change: SourceChange) -> tuple[Make, bool]:
         if not is_aggregation(self._refresh):

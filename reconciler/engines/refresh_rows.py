@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from reconciler.engines.data_files import Task, iterate, live_tasks
 from reconciler.engines.java_errors import class_names, translate
-from reconciler.engines.source_changes import SourceChange
+from reconciler.engines.source_changes import SourceChange, Unreadable
 from reconciler.engines.staged import Site
 from reconciler.engines.staging import StagingTable
 from reconciler.engines.table_cache import table_cache
@@ -61,7 +61,9 @@ class ViewRows:
         """Merge the groups of the added rows into those there are."""
         from pyspark.sql import functions as F
 
-        both = before.select(*self._refresh.columns).unionAll(self.appended(change).select(*self._refresh.columns))
+        new = self.appended(change)
+        self._require_own_types(new)
+        both = before.select(*self._refresh.columns).unionAll(new.select(*self._refresh.columns))
         merge = {"sum": F.sum, "min": F.min, "max": F.max}
         measures = [merge[_MERGE[f]](_column(name)).alias(name) for name, f in self._refresh.measures.items()]
         keys = [_column(name) for name in self._refresh.keys]
@@ -76,7 +78,9 @@ class ViewRows:
         touched = self._query({self._delta.table: changed}).select(*keys).distinct().cache()
         self._stack.callback(touched.unpersist)
         kept = _matching(before.select(*self._refresh.columns), touched, keys, "left_anti")
-        again = _matching(self._query({}), touched, keys, "left_semi")
+        whole = self._query({})
+        self._require_own_types(whole)
+        again = _matching(whole, touched, keys, "left_semi")
         return kept.unionAll(again.select(*self._refresh.columns))
 
     def exchanged(self, before: DataFrame, change: SourceChange) -> DataFrame:
@@ -88,12 +92,12 @@ class ViewRows:
         target = self._fitted(before)
         return target.exceptAll(self._fitted(gone)).unionAll(self._fitted(come)).select(*columns)
 
-    def converted(self) -> str:
-        """Name a column that Spark gives another type than the table has: its groups must not be merged."""
-        whole = self.full()
-        given = {field.name: field.dataType.simpleString() for field in whole.schema.fields}
-        kept = self._fitted(whole).schema.fields
-        return next((field.name for field in kept if given.get(field.name) != field.dataType.simpleString()), "")
+    def _require_own_types(self, groups: DataFrame) -> None:
+        """Raise Unreadable when a column is converted on its way into the table: such groups must not be merged."""
+        given = {field.name: field.dataType.simpleString() for field in groups.schema.fields}
+        for field in self._fitted(groups).schema.fields:
+            if given.get(field.name) != field.dataType.simpleString():
+                raise Unreadable(f"Spark gives {field.name} another type than the view has")
 
     # ------------------------------------------------------------ sources
 

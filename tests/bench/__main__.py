@@ -7,10 +7,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import backfill, jobs, longlived, nested, noop, rest, splice, startup
+from tests.bench import backfill, jobs, longlived, nested, noop, rest, splice, startup, views
 from tests.bench.report import Row, document, table
 
-MEASUREMENTS = {part.NAME: part.measure for part in (startup, noop, rest, longlived, nested, splice, backfill, jobs)}
+PARTS = (startup, noop, rest, longlived, nested, splice, backfill, views, jobs)
+MEASUREMENTS = {part.NAME: part.measure for part in PARTS}
 
 
 def main() -> int:

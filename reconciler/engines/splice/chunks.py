@@ -29,7 +29,7 @@ from reconciler.engines.splice.footer import (
 from reconciler.engines.splice.plan import row_counts
 from reconciler.engines.splice.storage import Writable
 from reconciler.errors import InvalidInput
-from reconciler.model.types import Field
+from reconciler.model.types import Field, StructType, walk
 
 # parquet.thrift's CompressionCodec; LZO has no writer, and LZ4 is Hadoop's framing, which pyarrow writes as LZ4_RAW
 _CODECS = ("none", "snappy", "gzip", "snappy", "brotli", "lz4", "zstd", "lz4")
@@ -77,6 +77,9 @@ def write_chunks(
     """Write the chunks of all columns behind the old bytes, and their page indexes behind the chunks."""
     scratch = _Scratch(file)
     schema = pa.schema([arrow_field(column) for column in columns])
+    if any(field.type == "boolean" for _, field in walk(StructType(tuple(columns)))):
+        # Pages of version 2 hold booleans run-length encoded, which Iceberg's vectorised reader in Spark does not know.
+        settings = settings._replace(page_version="1.0")
     with pq.ParquetWriter(
         scratch,
         schema,

@@ -221,3 +221,13 @@ def test_control_the_comparison_sees_a_lost_value(tmp_path: Path) -> None:
     done = add(source, [column("int")], [values("int", nulls=False)])
     with pytest.raises(AssertionError):
         assert_equal(Path(done.path), rewritten(source, [column("int")], values("int"), ROWS))
+
+
+def test_new_booleans_are_not_run_length_encoded(tmp_path: Path) -> None:
+    """As they would be in pages of version 2; Iceberg's vectorised reader in Spark cannot read those."""
+    source = write(tmp_path / "a.parquet", old_table(), data_page_version="2.0")
+    done = add(source, [column("boolean")], [values("boolean")], settings=Settings(page_version="2.0"))
+    assert (
+        "PLAIN"
+        in pq.ParquetFile(done.path).metadata.row_group(0).column(pq.ParquetFile(source).metadata.num_columns).encodings
+    )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from reconciler.engines.splice.arrow_types import arrow_field, arrow_type
 from reconciler.engines.splice.chunks import Settings
 from reconciler.engines.splice.splice import inspect
-from reconciler.model.types import Field, ListType, MapType, StructType, Type, assign_ids
+from reconciler.model.types import Field, ListType, MapType, StructType, Type, assign_ids, walk
 from tests.engines.splice.files import VALUES, add, assert_equal, rewritten, with_id
 
 LEAVES = [kind for kind in VALUES if kind not in {"struct", "list", "map", "deep", "fixed", "uuid"}]
@@ -83,6 +83,8 @@ def test_spliced_equals_rewritten(
         lambda: next(ids),
     )
     columns = shape.fields
+    if any(field.type == "boolean" for _, field in walk(shape)):
+        page = "1.0"  # new booleans are never written in pages of version 2
     schema = pa.schema([arrow_field(column) for column in columns])
     new = pa.Table.from_pylist(
         [{f.name: sample(dice, f.type, nullable=f.nullable) for f in schema} for _ in range(rows)], schema=schema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reconciler.errors import InvalidInput, LakeError
+from reconciler.errors import InvalidInput, LakeError, Unauthenticated
 from reconciler.model.manifest.table import Reconcile
 from reconciler.model.quantities import parse_duration
 from reconciler.operator import jobs, plans
@@ -140,9 +140,13 @@ async def _look(ctx: Context, key: Key, raw: Json) -> Found:
     _refuse_silent_rename(raw, wanted)
     if settings.suspend:
         return Found(reason=Reason.SUSPENDED)
-    catalog = await ctx.pool.open(catalog_key(ctx.store, wanted.manifest, meta.namespace))
-    case = await _propose(ctx, raw, meta, wanted, settings, catalog)
-    return await _decide(ctx, case)
+    place = catalog_key(ctx.store, wanted.manifest, meta.namespace)
+    catalog = await ctx.pool.open(place)
+    try:
+        return await _decide(ctx, await _propose(ctx, raw, meta, wanted, settings, catalog))
+    except Unauthenticated:
+        ctx.pool.forget(place)  # its Secret may hold new credentials by now
+        raise
 
 
 async def _with_columns(ctx: Context, raw: Json, meta: Meta) -> Json:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import msgspec
+
 from reconciler.errors import ApprovalRequired, InvalidInput, LakeError, PlanStale
 from reconciler.model.table import Observed
 from reconciler.pipeline import Execution, Proposal, Request, failure
@@ -128,6 +130,9 @@ def _scan(
     operation = again if is_again else next(iter(scans(made.operations)), None)
     if operation is None:
         raise PlanStale("Nothing is left to scan.", where=str(proposal.table), hint="Apply again.")
+    if isinstance(operation.work, Validate) and isinstance(wanted.work, Validate):
+        work = msgspec.structs.replace(operation.work, since=wanted.work.since)
+        operation = msgspec.structs.replace(operation, work=work)
     ref = StagingRef(table=proposal.table, uuid=current.version.uuid, branch=branch_of(operation.id))
     staged = engine().execute(operation, ref, tell)
     tell(

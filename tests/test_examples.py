@@ -183,6 +183,11 @@ def test_the_type_change_takes_the_name_and_keeps_the_text(lab: Lab) -> None:
     assert "laketable.constraint.billed" in lab.table("billing.invoices").properties
     assert "amount__lt_old keeps the string values of amount until" in lab.run("plan", "-f", step).out
     assert lab.run("plan", "-f", step, "--detailed-exitcode").code == 0
+    stranger = {"invoice_id": 9, "amount": Decimal("1.00"), "customer": None, "amount__lt_old": None}
+    lab.append([stranger], "billing.invoices")
+    drift = lab.run("drift", "--constraints", "-f", step)
+    assert drift.code == 2
+    assert "1 row in 1 of 2 scanned files breaks constraint billed" in drift.out
 
 
 # ---------------------------------------------------------------- documentation

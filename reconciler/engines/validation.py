@@ -84,8 +84,12 @@ class ValidationScan(ScanStaged):
     def __init__(self, site: Site, work: Validate) -> None:
         super().__init__(site)
         self._work = work
+        self._seen: frozenset[str] = frozenset()
 
     def _scan(self, head: int) -> None:
+        if self._work.since is not None:
+            tasks = live_tasks(self._site.table.load(), self._work.since, lambda file: True)
+            self._seen = frozenset(task.path for task in tasks if not task.has_deletes)
         found = self._count(head, self._wants, self._conditions)
         for column in self._work.required:
             _refuse(found.get(f"required {column.field_id}"), self.files, f"have no value in {dotted(column.path)}")
@@ -93,7 +97,9 @@ class ValidationScan(ScanStaged):
             _refuse(found.get(f"check {number}"), self.files, check.fault)
 
     def _wants(self, file: Any) -> bool:
-        """A condition over rows is proven by no manifest; a null count is."""
+        """A condition over rows is proven by no manifest; a null count is, and so is what was scanned before."""
+        if str(file.location()) in self._seen:
+            return False
         if self._work.checks:
             return True
         return not all(is_proven(file, column.field_id) for column in self._work.required)

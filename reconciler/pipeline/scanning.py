@@ -11,7 +11,7 @@ from reconciler.errors import CommitConflict, PlanStale
 from reconciler.model.table import Observed
 from reconciler.pipeline.proposals import Request, make_plan
 from reconciler.plan.events import Event, Failed, Refused, Validated
-from reconciler.plan.operations import Plan
+from reconciler.plan.operations import Operation, Plan
 from reconciler.plan.row_work import Validate
 from reconciler.plan.validation import NOTHING_SCANNED, Proven, scans
 from reconciler.ports import DataRuntime
@@ -32,9 +32,9 @@ def prove(
     request: Request, current: Observed | None, made: Plan, runtime: DataRuntime, *, now_ms: int
 ) -> Generator[Event, None, Rested | None]:
     """Run a plan's scans, a bounded number of times while files keep coming; None: the last event says why not."""
-    rested = Rested(current, made)
+    rested, since = Rested(current, made), None
     for _ in range(SCAN_ROUNDS):
-        asked = scans(rested.plan.operations)
+        asked = tuple(_since(operation, since) for operation in scans(rested.plan.operations))
         if not asked:
             return rested
         found: Event | None = None
@@ -46,12 +46,23 @@ def prove(
             raise CommitConflict("The scan ended without a finding.", hint="Apply again.")
         seen = request.catalog.get_table_spec(made.table)
         work = asked[0].work
-        proven = _proven(request, seen, found, work) if isinstance(work, Validate) else NOTHING_SCANNED
+        proven = rested.proven
+        if isinstance(work, Validate):
+            proven = proven.and_(_proven(request, seen, found, work))
+        since = found.snapshot_id
         again = make_plan(request, seen, now_ms=now_ms, proven=proven)
         if again.is_blocked or again.hash != made.hash:
             raise PlanStale("The table changed while its rows were scanned.", where=str(made.table), hint="Plan again.")
         rested = Rested(seen, again, proven)
     raise CommitConflict("Files that no null count clears keep coming.", where=str(made.table), hint="Apply again.")
+
+
+def _since(operation: Operation, snapshot_id: int | None) -> Operation:
+    """Read nothing twice: the files of the snapshot that was scanned are proven."""
+    work = operation.work
+    if snapshot_id is None or not isinstance(work, Validate):
+        return operation
+    return msgspec.structs.replace(operation, work=msgspec.structs.replace(work, since=snapshot_id))
 
 
 def _proven(request: Request, seen: Observed, found: Validated, work: Validate) -> Proven:

@@ -25,10 +25,14 @@ class RowCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Validate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="work", tag="validate"):
-    """What a validation scan asks of the rows before the metadata commit that rests on it."""
+    """What a validation scan asks of the rows before the metadata commit that rests on it.
+
+    `since` is a snapshot whose files were scanned already: only what came later is read.
+    """
 
     required: tuple[RequiredColumn, ...] = ()
     checks: tuple[RowCheck, ...] = ()
+    since: int | None = None
 
 
 class SwappedColumn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -32,6 +32,14 @@ class Proven(msgspec.Struct, frozen=True, kw_only=True):
         """Write into what the manifests tell what the scan has found."""
         return tuple(self._tell(file) for file in files)
 
+    def and_(self, other: Proven) -> Proven:
+        """Add what a later scan has found of the same columns."""
+        return Proven(
+            columns=self.columns | other.columns,
+            files=self.files | other.files,
+            checks=self.checks | other.checks,
+        )
+
     def _tell(self, file: DataFile) -> DataFile:
         if file.path not in self.files:
             return file

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import msgspec
 import pytest
 
 from reconciler.model.table import Desired
-from reconciler.model.types import StructType
-from reconciler.plan.events import Committed, Refused, Validated
-from reconciler.plan.operations import OperationKind
+from reconciler.model.types import Field, StructType
+from reconciler.pipeline import Execution, Request
+from reconciler.plan.events import Committed, Event, Refused, Validated
+from reconciler.plan.operations import OperationKind, Plan
 from tests.data.applying import Applier
 from tests.data.kit import Lake, Shop
 
@@ -83,6 +87,45 @@ def test_rows_that_come_during_the_scan_are_proven_by_their_counts_or_scanned_ag
     assert isinstance(events[-1], Committed), events
     assert applier.jobs == [["validate"]]
     assert is_required(table, "x")
+
+
+def test_files_without_counts_that_come_after_the_scan_are_scanned_alone(table: Lake) -> None:
+    class Late(Applier):
+        def execution(self, desired: Desired, engine: str = "auto") -> Execution:
+            made = super().execution(desired, engine)
+            assert made.data is not None
+            inner, arriving = made.data, [[7, 8]]
+
+            class Runtime:
+                def __init__(self, request: Request) -> None:
+                    self.inner = inner(request)
+
+                def run(self, plan: Plan) -> Iterator[Event]:
+                    yield from self.inner.run(plan)
+                    if arriving:
+                        count(table, "none")
+                        table.append(arriving.pop())
+
+            return replace(made, data=Runtime)
+
+    events = Late(table).ok(requires(table, "x"))
+    assert [(e.files, e.rows) for e in events if isinstance(e, Validated)] == [(2, 4), (1, 2)]
+    assert is_required(table, "x")
+
+
+def test_a_field_of_a_struct_is_scanned_and_no_struct_is_no_missing_field(shop: Shop) -> None:
+    table = shop.fresh(files=0)
+    count(table, "none")
+    table.spark.sql(f"ALTER TABLE {table.name} ADD COLUMN place struct<zip: string>")
+    table.spark.sql(f"INSERT INTO {table.name} VALUES (1, 1, 'a', named_struct('zip', 'z')), (2, 1, 'b', NULL)")
+    desired = table.wants()
+    zip_ = StructType((Field(name="zip", required=True, type="string"),))
+    fields = (*desired.columns.fields, Field(name="place", required=False, type=zip_))
+    desired = msgspec.structs.replace(desired, columns=StructType(fields))
+    Applier(table).ok(desired)
+    place = next(f.type for f in table.observe().spec.schema.fields if f.name == "place")
+    assert isinstance(place, StructType)
+    assert place.fields[0].required
 
 
 def test_a_null_that_comes_after_the_scan_is_not_committed_over(table: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

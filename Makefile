@@ -52,7 +52,11 @@ generate: $(ENV)  ## Rewrite everything generated: CRDs, JSON Schemas, findings 
 
 lock: $(ENV)  ## Resolve the dependencies anew
 	$(UV) compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 \
-		--extra spark --extra java --extra connect --extra dev pyproject.toml -o requirements/dev.lock
+		--extra spark --extra java --extra connect --extra operator --extra dev pyproject.toml -o requirements/dev.lock
+	for image in operator:operator job:spark; do \
+		$(UV) compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 \
+			--constraint requirements/dev.lock --extra $${image#*:} pyproject.toml -o requirements/$${image%:*}.lock || exit 1; \
+	done
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["bench"], sep="\n")' \
 		| $(UV) compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 \
 		- -o requirements/bench.lock

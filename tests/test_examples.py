@@ -15,13 +15,15 @@ import click
 import pytest
 
 from reconciler.cli.main import COMMANDS, cli
+from reconciler.operator import plugin
 from tests.cli.lab import EXAMPLES, ROOT, Lab
 
 PAGES = sorted({ROOT / "README.md", ROOT / "reconciler/DESIGN.md", *ROOT.glob("docs/**/*.md")})
 WORKFLOWS = [*sorted((ROOT / "docs/ci").iterdir()), ROOT / ".pre-commit-hooks.yaml"]
 GOOD = sorted(path for path in EXAMPLES.rglob("*.yaml") if "bad" not in path.parts)
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_COMMAND = re.compile(r"\blaketable ((?:[a-z]+)\b[^`'\n|>;]*)")
+_COMMAND = re.compile(r"(?<!kubectl )\blaketable ((?:[a-z]+)\b[^`'\n|>;]*)")
+_PLUGIN_COMMAND = re.compile(r"\bkubectl laketable ((?:[a-z]+)\b[^`'\n|>;]*)")
 HEAD = "apiVersion: laketable.dev/v1alpha1\nkind: LakeTable\nmetadata: {name: orders, namespace: sales}\n"
 COLUMNS = "  columns:\n    - {name: customer_ref, type: string}\n"
 
@@ -239,7 +241,9 @@ def test_the_commands_of_the_readme_run_in_their_order(lab: Lab) -> None:
 def options_of(name: str) -> set[str]:
     command = cli.get_command(click.Context(cli), name)
     assert command
-    return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    several = list(command.commands.values()) if isinstance(command, click.Group) else []
+    parameters = [parameter for one in (command, *several) for parameter in one.params]
+    return {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
 
 
 @pytest.mark.parametrize("page", [*PAGES, *WORKFLOWS], ids=short)
@@ -253,10 +257,23 @@ def test_a_command_in_the_text_exists_with_its_options(page: Path) -> None:
         assert set(used) <= known, f"laketable {found}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=short)
+def test_a_command_of_the_plugin_in_the_text_exists_with_its_options(page: Path) -> None:
+    for found in _PLUGIN_COMMAND.findall(page.read_text()):
+        name, *words = shlex.split(found, comments=True)
+        context = plugin.command.make_context("laketable", [name], resilient_parsing=True)
+        asked = plugin.command.get_command(context, name)
+        assert asked, f"kubectl laketable {found}"
+        known = {option for parameter in asked.params for option in parameter.opts}
+        assert {word.partition("=")[0] for word in words if word.startswith("-")} <= known, f"kubectl laketable {found}"
+
+
 def test_the_commands_in_the_text_are_looked_at() -> None:
     texts = "\n".join(page.read_text() for page in [*PAGES, *WORKFLOWS])
     names = {found.split()[0] for found in _COMMAND.findall(texts)}
     assert {"plan", "apply", "approve", "import", "undo", "validate", "fmt"} <= names
+    asked = {found.split()[0] for found in _PLUGIN_COMMAND.findall(texts)}
+    assert {"status", "plan", "approve", "history"} <= asked
 
 
 @pytest.mark.parametrize("page", PAGES, ids=short)

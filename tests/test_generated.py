@@ -78,7 +78,7 @@ def test_the_printer_columns_exist_in_the_schema() -> None:
     assert set(paths) <= names
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MANIFESTS)
 def test_the_editor_schema_accepts_what_the_loader_accepts(kind: str) -> None:
     schema = json.loads(json.dumps(editor_schema(kind)))
     jsonschema.Draft202012Validator.check_schema(schema)

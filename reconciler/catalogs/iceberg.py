@@ -102,6 +102,15 @@ class IcebergCatalog:
 
         return self._in(table, read)
 
+    def get_stamped(self, table: TableIdent, key: str, value: str) -> tuple[Mapping[str, str], ...]:
+        """Return the summaries of the snapshots whose summary has this value, on whatever branch they lie."""
+
+        def read() -> tuple[Mapping[str, str], ...]:
+            summaries = (snapshot.summarise() for snapshot in self._backend.load(table).metadata.snapshots)
+            return tuple(summary for summary in summaries if summary.get(key) == value)
+
+        return self._in(table, read)
+
     def get_security_context(self, table: TableIdent) -> SecurityContext:
         """Return the table's storage credentials, fetched for every call and kept nowhere."""
 

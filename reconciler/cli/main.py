@@ -1,4 +1,4 @@
-"""The `laketable` program (also `kubectl laketable`): find the command, run it, turn failures into one line.
+"""The `laketable` program, and `kubectl laketable`: find the command, run it, turn failures into one line.
 
 Commands live one per module and are imported only when called: `--help` and shell completion stay instant.
 """
@@ -39,9 +39,12 @@ COMMANDS = {
     "maintain": ("reconciler.cli.maintain", "Do the upkeep that is due: compact, expire, delete orphan files."),
     "lineage": ("reconciler.cli.lineage", "Print which views read which tables and columns."),
     "execute": ("reconciler.cli.execute", "Run the data operations of a plan file: the entry point of data jobs."),
+    "operator": ("reconciler.operator.command", "Run the Kubernetes operator."),
     "catalogs": ("reconciler.cli.catalogs", "List the catalogs a manifest may name, and whether they answer."),
     "completion": ("reconciler.cli.completion", "Print the completion script for bash, zsh or fish."),
 }
+
+_PLUGIN = "reconciler.operator.plugin"
 
 
 class LazyGroup(click.Group):
@@ -86,16 +89,17 @@ def cli() -> None:
     """
 
 
-def run(args: Sequence[str]) -> int:
+def run(args: Sequence[str], *, program: str = "laketable") -> int:
     """Run the program and return its exit code; every failure is one line on stderr."""
     try:
-        result = cli.main(args=list(args), prog_name="laketable", standalone_mode=False)
+        group: click.Group = cli if program == "laketable" else importlib.import_module(_PLUGIN).command
+        result = group.main(args=list(args), prog_name=program, standalone_mode=False)
         return int(result) if isinstance(result, int) else ExitCode.OK
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return ExitCode.OK
     except click.UsageError as error:
-        name = error.ctx.command_path if error.ctx else "laketable"
+        name = error.ctx.command_path if error.ctx else program
         _say(f"{error.format_message()} (see '{name} --help')")
         return _failed(args)
     except click.exceptions.Exit as error:
@@ -145,3 +149,8 @@ def main() -> None:
     # A short process makes many values and few cycles: looking for some after every 700 takes a twentieth of its time.
     gc.set_threshold(50_000)
     sys.exit(run(sys.argv[1:]))
+
+
+def kubectl_main() -> None:
+    """Run as `kubectl laketable`."""
+    sys.exit(run(sys.argv[1:], program="kubectl laketable"))

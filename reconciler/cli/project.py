@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from reconciler.model.manifest import LakeCatalog, LakeTable
 
 PROJECT_VARIABLE = "LAKETABLE_PROJECT"
+SECRETS_VARIABLE = "LAKETABLE_SECRETS"
+"""The folder with a data job's mounted Secrets, one folder each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,11 +314,28 @@ def catalog_names(project: Project) -> list[str | None]:
     return [*project.catalogs, *configured] or [None]
 
 
+def _mounted(folder: str, place: str) -> dict[str, str]:
+    """Read a Secret that a data job's pod has mounted: one file per key."""
+    found = {}
+    try:
+        for name in sorted(os.listdir(folder)):
+            path = os.path.join(folder, name)
+            if not name.startswith(".") and os.path.isfile(path):
+                with open(path, encoding="utf-8") as file:
+                    found[name] = file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput("The Secret of this LakeCatalog is not mounted, or is not text.", where=place) from error
+    return found
+
+
 def _with_secret(manifest: LakeCatalog, place: str) -> dict[str, str]:
     """Add the Secret's properties: outside a cluster they come from PyIceberg's variables of that catalog's name."""
     properties = dict(manifest.spec.properties or {})
     if manifest.spec.secret_ref is None:
         return properties
+    folder = os.environ.get(SECRETS_VARIABLE)
+    if folder:
+        return {**_mounted(os.path.join(folder, manifest.spec.secret_ref.name), place), **properties}
     name = manifest.metadata.name
     configured = pyiceberg_catalogs(os.environ).get(name.lower())
     if configured is None:

@@ -45,7 +45,7 @@ def _java(environ: Mapping[str, str] | None) -> str:
 
 def _jars() -> Check:
     if cached_jars() is not None:
-        return Check(name="Jars", ok=True, detail=f"Iceberg {ICEBERG} and SQLite are in Ivy's folder")
+        return Check(name="Jars", ok=True, detail=f"Iceberg {ICEBERG} and SQLite are there")
     hint = "The first Spark session downloads them (60 MB); run one while there is a network."
     return Check(name="Jars", ok=True, detail=f"not downloaded yet: {', '.join(PACKAGES)}", hint=hint)
 

@@ -73,8 +73,12 @@ def check_spark(found: str) -> None:
 
 
 def cached_jars(packages: Iterable[str] = PACKAGES) -> tuple[Path, ...] | None:
-    """Return the jars of these packages from Ivy's folder; None unless all are there."""
-    folder = Path.home() / ".ivy2.5.2" / "jars"
+    """Return the jars of these packages from the folder LAKETABLE_JARS, else Ivy's; None unless all are there.
+
+    An image brings its jars: the home of a job's pod is an empty folder, and its network may not reach Maven.
+    """
+    stated = os.environ.get("LAKETABLE_JARS")
+    folder = Path(stated) if stated else Path.home() / ".ivy2.5.2" / "jars"
     jars = tuple(folder / f"{package.replace(':', '_', 1).replace(':', '-')}.jar" for package in packages)
     return jars if all(jar.is_file() for jar in jars) else None
 

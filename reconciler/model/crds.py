@@ -12,6 +12,7 @@ import msgspec
 
 from reconciler.model.manifest import GROUP, VERSION, LakeCatalog, LakePolicy, LakeTable
 from reconciler.model.manifest.common import LABEL_PATTERN, Model
+from reconciler.model.manifest.plan import LakeTablePlan, LakeTablePlanStatus
 from reconciler.model.manifest.schema import Schema, child, parts, resolved_schema
 from reconciler.model.manifest.status import LakeTableStatus, Status
 from reconciler.model.yaml import Data
@@ -30,6 +31,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     short: str
     columns: tuple[tuple[str, str, str, int], ...]
     rules: tuple[tuple[str, str], ...] = ()
+    immutable: tuple[str, ...] = ()
+    is_written_by_people: bool = True
 
 
 _READY = ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', 0)
@@ -57,7 +60,10 @@ KINDS = {
         ),
         rules=(
             ("self.format == oldSelf.format", "format never changes; make a new table instead"),
-            ("has(self.columns) || has(self.materializedView)", "give columns or materializedView"),
+            (
+                "has(self.columns) ? !has(self.schemaFrom) : has(self.schemaFrom) || has(self.materializedView)",
+                "give columns, schemaFrom or materializedView, and only one of columns and schemaFrom",
+            ),
             (
                 "!has(self.identifier) || !has(oldSelf.identifier) || self.identifier == oldSelf.identifier"
                 " || has(self.renamedFrom)",
@@ -74,6 +80,27 @@ KINDS = {
         rules=(("self.format == oldSelf.format", "format never changes; make a new catalog instead"),),
     ),
     "LakePolicy": Kind(model=LakePolicy, status=Status, plural="lakepolicies", short="lpol", columns=(_READY, _AGE)),
+    "LakeTablePlan": Kind(
+        model=LakeTablePlan,
+        status=LakeTablePlanStatus,
+        plural="laketableplans",
+        short="ltp",
+        columns=(
+            ("Table", "string", ".spec.tableRef.name", 0),
+            ("Phase", "string", ".status.phase", 0),
+            ("Class", "string", ".spec.class", 0),
+            ("Approved", "boolean", ".spec.approved", 0),
+            ("Summary", "string", ".spec.summary", 0),
+            _AGE,
+            ("Hash", "string", ".spec.hash", 1),
+            ("Message", "string", ".status.message", 1),
+        ),
+        immutable=(
+            *("tableRef", "identifier", "hash", "class", "breaking", "summary", "changes", "operations", "findings"),
+            *("adoption", "document"),
+        ),
+        is_written_by_people=False,
+    ),
 }
 
 
@@ -82,8 +109,9 @@ def generated_files() -> dict[str, str]:
     files: dict[str, str] = {}
     for kind, facts in KINDS.items():
         files[f"crds/{facts.plural}.yaml"] = "# Generated from the models; do not edit.\n" + dump_data(crd(kind))
-        schema = json.dumps(editor_schema(kind), indent=2, ensure_ascii=False)
-        files[f"docs/schemas/{kind.lower()}.schema.json"] = f"{schema}\n"
+        if facts.is_written_by_people:
+            schema = json.dumps(editor_schema(kind), indent=2, ensure_ascii=False)
+            files[f"docs/schemas/{kind.lower()}.schema.json"] = f"{schema}\n"
     return files
 
 
@@ -155,6 +183,9 @@ def _resource(facts: Kind) -> Schema:
     spec = properties["spec"]
     if isinstance(spec, dict) and facts.rules:
         spec["x-kubernetes-validations"] = [{"rule": rule, "message": message} for rule, message in facts.rules]
+    for name in facts.immutable:
+        part = child(spec if isinstance(spec, dict) else {}, name)
+        part["x-kubernetes-validations"] = [{"rule": "self == oldSelf", "message": f"{name} never changes"}]
     status = printer.model(facts.status)
     # without it a client that waits for readiness takes a new resource for a healthy one
     status["default"] = {"observedGeneration": -1}

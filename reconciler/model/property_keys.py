@@ -140,7 +140,8 @@ _PER_COLUMN = (
 
 _CODE_KEY = re.compile(r".*[.-](impl|class|classname|factory|provider)|jars?([.-].*)?")
 _SECRET_KEY = re.compile(
-    r".*(password|passwd|secret|credential|token|access-key|account-key|private-key|passphrase).*|.*sas.*"
+    r".*(password|passwd|secret|credential|token|access-key|account-key|connection-string|private-key|passphrase).*"
+    r"|.*sas.*"
 )
 
 

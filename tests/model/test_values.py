@@ -143,6 +143,7 @@ def test_catalog_properties() -> None:
     assert loads_code("io.impl")
     assert not loads_code("uri")
     assert is_secret_key("s3.secret-access-key")
+    assert is_secret_key("adls.connection-string")
     assert is_secret_key("adls.sas-token.x")
     assert not is_secret_key("s3.region")
 

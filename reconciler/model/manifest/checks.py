@@ -41,6 +41,10 @@ def table_faults(table: LakeTable) -> list[Fault]:
         layout_faults(spec, columns, faults)
         if spec.materialized_view is not None:
             faults += view_column_faults(spec.columns)
+    elif spec.schema_from is not None:
+        hint = "Write the columns into the manifest, or let the operator plan it."
+        message = "a ConfigMap's columns are known to the operator only"
+        faults.append(Fault(("spec", "schemaFrom"), message, hint, True))
     elif spec.materialized_view is None:
         faults.append(
             Fault(("spec", "columns"), "'columns' is missing", "A table needs columns or a materializedView.")

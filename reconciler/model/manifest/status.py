@@ -47,16 +47,20 @@ class PlanStatus(Model):
     files_to_rewrite: Annotated[int | None, Field(description="Files it rewrites.")] = None
     bytes_to_rewrite: Annotated[int | None, Field(description="Bytes it rewrites.")] = None
     rewrite: Annotated[str | None, Field(description="Bytes it rewrites, for people: 412Gi.")] = None
+    breaking: Annotated[bool | None, Field(description="Whether readers of the table notice.")] = None
+    summary: Annotated[ConditionText | None, Field(description="The plan in one line.")] = None
 
 
 class OperationStatus(Model):
     """The operation that is running."""
 
+    id: Annotated[str | None, Field(description="Its id; its branch is called lt_ and this.")] = None
     step: Annotated[str | None, Field(description="What it is doing.")] = None
     chunks: Annotated[str | None, Field(description="Chunks done and all: 3/12.")] = None
     percent: Annotated[int | None, Field(description="How far it is.")] = None
     progress: Annotated[str | None, Field(description="How far it is, for people: 25%.")] = None
-    eta: Annotated[str | None, Field(description="When it should be done.")] = None
+    bytes: Annotated[str | None, Field(description="Bytes rewritten so far and in all: 3Gi/12Gi.")] = None
+    eta: Annotated[str | None, Field(description="When it should be done, to the minute.")] = None
     job_ref: Annotated[str | None, Field(description="The Job that does it: namespace/name.")] = None
 
 
@@ -87,4 +91,7 @@ class LakeTableStatus(Status):
     plan: Annotated[PlanStatus | None, Field(description="The plan that is waiting or running.")] = None
     operation: Annotated[OperationStatus | None, Field(description="The operation that is running.")] = None
     last_applied: Annotated[AppliedStatus | None, Field(description="The plan that was applied last.")] = None
+    synced_spec: Annotated[
+        str | None, Field(description="The hash of the spec that the table was last equal to; tells drift from change.")
+    ] = None
     drift: Annotated[int | None, Field(description="How many changes were made behind the manifest's back.")] = None

@@ -13,6 +13,7 @@ from reconciler.model.manifest.common import (
     Code,
     Duration,
     FormatName,
+    Label,
     Metadata,
     Model,
     Name,
@@ -282,6 +283,19 @@ class MaterializedView(Model):
     refresh: Annotated[Refresh | None, Field(description="When and how it is refreshed.")] = None
 
 
+class ColumnsFromConfigMap(Model):
+    """A key of a ConfigMap that holds a YAML list of columns."""
+
+    name: Annotated[Label, Field(description="The ConfigMap, in the resource's own namespace.")]
+    key: Annotated[Name, Field(description="The key in it.")] = "columns.yaml"
+
+
+class SchemaFrom(Model):
+    """Where the columns are written when the manifest would be too large for kubectl apply."""
+
+    config_map: Annotated[ColumnsFromConfigMap, Field(description="A ConfigMap with the columns.")]
+
+
 class LakeTableSpec(Model):
     """What the table should be; what is left out stays as it is."""
 
@@ -309,6 +323,9 @@ class LakeTableSpec(Model):
             description="The columns, in order. With materializedView optional: then all its columns, "
             "to pin types and docs."
         ),
+    ] = None
+    schema_from: Annotated[
+        SchemaFrom | None, Field(description="Read the columns from elsewhere; only the operator can.")
     ] = None
     nested_fields: Annotated[
         Annotated[list[NestedField], Field(max_length=MAX_COLUMNS)] | None,

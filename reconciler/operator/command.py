@@ -1,0 +1,112 @@
+"""`laketable operator run`: start the operator, in a pod or beside a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+
+import click
+import msgspec
+
+from reconciler.errors import EnvironmentProblem, ExitCode
+
+
+@click.group("operator")
+def command() -> None:
+    """Keep the tables of a Kubernetes cluster equal to its LakeTables."""
+
+
+@command.command("run")
+@click.option(
+    "--namespace",
+    "own",
+    envvar="LAKETABLE_NAMESPACE",
+    help="The operator's own namespace; its LakePolicies hold everywhere.",
+)
+@click.option("--watch", "namespaces", multiple=True, help="Watch only this namespace (repeatable); by default all.")
+@click.option(
+    "--cluster",
+    envvar="LAKETABLE_CLUSTER",
+    default="",
+    help="The cluster's name in laketable.owner; by default from kube-system's uid.",
+)
+@click.option("--concurrency", default=16, show_default=True, help="Tables worked on at once.")
+@click.option("--per-catalog", default=8, show_default=True, help="Of these, tables of one catalog.")
+@click.option("--history-limit", default=10, show_default=True, help="Finished LakeTablePlans kept per table.")
+@click.option(
+    "--job-image", envvar="LAKETABLE_JOB_IMAGE", default="", help="The image of data jobs whose LakeCatalog names none."
+)
+@click.option(
+    "--job-service-account",
+    envvar="LAKETABLE_JOB_SERVICE_ACCOUNT",
+    default="default",
+    show_default=True,
+    help="Who data jobs run as.",
+)
+@click.option("--liveness", default="", help="Where to answer liveness probes: http://0.0.0.0:8080/healthz.")
+@click.option(
+    "--allow-local-catalogs", is_flag=True, help="Let LakeCatalogs name addresses of this machine (development)."
+)
+@click.option(
+    "--own-cloud-identity",
+    is_flag=True,
+    help="Let LakeCatalogs without credentials use the operator's own cloud identity: only where all tenants may.",
+)
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True)
+def run_command(
+    own: str | None,
+    namespaces: tuple[str, ...],
+    cluster: str,
+    concurrency: int,
+    per_catalog: int,
+    history_limit: int,
+    job_image: str,
+    job_service_account: str,
+    liveness: str,
+    allow_local_catalogs: bool,
+    own_cloud_identity: bool,
+    log_level: str,
+) -> int:
+    """Watch LakeTables, LakeCatalogs, LakePolicies and LakeTablePlans until SIGTERM."""
+    try:
+        import kopf  # noqa: F401  (an extra: only the operator needs it)
+    except ImportError as error:
+        raise EnvironmentProblem(
+            "The operator's packages are not installed.", hint="Run 'pip install laketable[operator]'."
+        ) from error
+    from reconciler.operator.connection import connect
+    from reconciler.operator.run import cluster_name, operate
+    from reconciler.operator.settings import Settings
+
+    logging.basicConfig(
+        stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    logging.getLogger("kopf").setLevel(logging.WARNING)
+    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # that signals are ours is no news
+    connection = connect()
+    settings = Settings(
+        namespace=own or connection.default_namespace,
+        cluster=cluster,
+        namespaces=namespaces,
+        concurrency=concurrency,
+        per_catalog=per_catalog,
+        history_limit=history_limit,
+        job_image=job_image,
+        job_service_account=job_service_account,
+        liveness=liveness,
+        allow_local_catalogs=allow_local_catalogs,
+        own_cloud_identity=own_cloud_identity,
+    )
+
+    async def main() -> None:
+        from reconciler.operator.api import KubeApi
+
+        named = settings
+        if not named.cluster:
+            async with KubeApi(connection) as api:
+                named = msgspec.structs.replace(named, cluster=await cluster_name(api))
+        await operate(connection, named)
+
+    asyncio.run(main())
+    return ExitCode.OK

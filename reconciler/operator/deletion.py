@@ -1,0 +1,93 @@
+"""Deleting a LakeTable: without a finalizer the table stays; with `deletionPolicy: Drop` it goes if that was approved.
+
+Approved means: `approval.drop` names the live table's uuid. Otherwise, and in a namespace that is itself being deleted,
+the table is retained and the finalizer released, with an event that says so: no deletion hangs on a missing approval.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from reconciler.errors import LakeError, TableNotFound
+from reconciler.model import bookkeeping
+from reconciler.model.manifest.table import Reconcile
+from reconciler.operator import jobs
+from reconciler.operator.api import ApiNotFound
+from reconciler.operator.context import Context
+from reconciler.operator.manifests import read_table
+from reconciler.operator.objects import TABLES, Json, Meta, meta_of, read_time, text_at
+from reconciler.operator.pool import catalog_key
+from reconciler.operator.queue import Again
+from reconciler.operator.reasons import EventReason, reason_of
+from reconciler.operator.tenancy import require_access
+
+FINALIZER = "laketable.dev/table"
+GIVE_UP_SECONDS = 600
+"""How long an unreachable catalog holds a deletion up; afterwards the table is retained."""
+
+
+async def keep_finalizer(ctx: Context, raw: Json) -> Json:
+    """Hold the resource while its deletion would have to drop the table, and only then; return it as it is now."""
+    meta, is_needed = meta_of(raw), text_at(raw, "spec", "reconcile", "deletionPolicy") == "Drop"
+    if is_needed is (FINALIZER in meta.finalizers):
+        return raw
+    kept = [name for name in meta.finalizers if name != FINALIZER]
+    return await _set_finalizers(ctx, meta, [*kept, FINALIZER] if is_needed else kept)
+
+
+async def delete_table(ctx: Context, raw: Json) -> Again:
+    """Do what a deletion asks for, then let the resource go."""
+    meta = meta_of(raw)
+    if FINALIZER not in meta.finalizers:
+        return Again()
+    try:
+        dropped = await _drop_if_approved(ctx, raw, meta)
+    except LakeError as error:
+        if not _is_late(meta, ctx.now_ms()):
+            return Again(failed=True)
+        dropped = f"The table is retained: {reason_of(error.reason)}."
+    is_dropped = dropped == ""
+    note = "The table was dropped." if is_dropped else dropped
+    ctx.tell(TABLES, raw, EventReason.TABLE_DROPPED if is_dropped else EventReason.TABLE_RETAINED, note)
+    with contextlib.suppress(ApiNotFound):
+        await _set_finalizers(ctx, meta, [name for name in meta.finalizers if name != FINALIZER])
+    return Again()
+
+
+async def _drop_if_approved(ctx: Context, raw: Json, meta: Meta) -> str:
+    """Drop the table and return ""; or return why it is retained."""
+    if await ctx.is_terminating(meta.namespace):
+        return "The table is retained: its namespace is being deleted."
+    wanted = read_table(raw, ctx.settings.cluster)
+    settings, approval = wanted.manifest.spec.reconcile or Reconcile(), wanted.manifest.spec.approval
+    if settings.deletion_policy != "Drop":
+        return "The table is retained: deletionPolicy is Retain."
+    approved = approval.drop if approval else None
+    if approved is None:
+        return "The table is retained: spec.approval.drop names no table."
+    table = wanted.desired.ident
+    opened = await ctx.pool.open(catalog_key(ctx.store, wanted.manifest, meta.namespace), fresh=True)
+    require_access(opened.manifest, meta.namespace, table, "drop")
+    await jobs.stop_all(ctx, opened.namespace, meta.uid)
+    try:
+        seen = await ctx.pool.run(lambda: opened.catalog.get_table_spec(table))
+    except TableNotFound:
+        return ""
+    if seen.version.uuid != approved:
+        return f"The table is retained: spec.approval.drop names {approved}, the live table is {seen.version.uuid}."
+    owner = bookkeeping.read(seen.bookkeeping).owner
+    if owner is not None and owner != wanted.desired.owner:
+        return f"The table is retained: {owner} owns it."
+    await ctx.pool.run(lambda: opened.catalog.drop_table(table, seen.version.uuid))
+    return ""
+
+
+async def _set_finalizers(ctx: Context, meta: Meta, names: list[str]) -> Json:
+    body: Json = {"metadata": {"finalizers": list(names), "resourceVersion": meta.resource_version}}
+    written = await ctx.api.patch(TABLES, meta.namespace, meta.name, body)
+    ctx.store.put_table(written)
+    return written
+
+
+def _is_late(meta: Meta, now_ms: int) -> bool:
+    return meta.deletion_timestamp is not None and now_ms - read_time(meta.deletion_timestamp) > GIVE_UP_SECONDS * 1000

@@ -1,0 +1,256 @@
+"""Data jobs: started once, followed by every reconcile, and stopped when nobody wants them any more.
+
+Runtime `job` is a Kubernetes Job in the LakeCatalog's namespace; `local` and `connect` are a subprocess of the operator
+(`local_jobs`). Whatever becomes of a job, the table tells where its operation stands.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from reconciler.engines.data_state import OPERATION_STAMP
+from reconciler.errors import EnvironmentProblem, LakeError, Unsupported
+from reconciler.model.manifest import LakeCatalog
+from reconciler.model.table import TableIdent
+from reconciler.operator import local_jobs
+from reconciler.operator.api import ApiExists, ApiNotFound
+from reconciler.operator.case import Case
+from reconciler.operator.context import Context
+from reconciler.operator.gate import Gate
+from reconciler.operator.job_manifest import (
+    OPERATIONS_ANNOTATION,
+    TABLE_UID_LABEL,
+    JobSettings,
+    config_map,
+    job,
+    job_name,
+)
+from reconciler.operator.objects import (
+    CONFIG_MAPS,
+    JOBS,
+    PODS,
+    TABLES,
+    Json,
+    int_at,
+    items_at,
+    meta_of,
+    read_time,
+    text_at,
+)
+from reconciler.operator.reasons import EventReason, Reason, reason_of
+from reconciler.operator.status import Applied, Found, Running
+from reconciler.plan.data import data_operations
+from reconciler.plan.events import Failed, Progress, Published, Refused, Validated, decode_event
+from reconciler.plan.operations import Plan
+
+_FILES, _BYTES = "deleted-data-files", "removed-files-size"
+"""What Iceberg writes into the summary of a snapshot that replaces files."""
+
+Told = Failed | Refused | Validated | Published
+
+
+class JobState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job is: running, or ended with what it said last."""
+
+    ref: str
+    is_running: bool
+    progress: Progress | None = None
+    told: Told | None = None
+
+    @property
+    def failure(self) -> Failed | Refused | None:
+        """Why it ended before it was done."""
+        return self.told if isinstance(self.told, Failed | Refused) else None
+
+
+def runtime_of(ctx: Context, catalog: LakeCatalog) -> str:
+    """Say where a catalog's jobs run; unsaid it is a Kubernetes Job, in development a subprocess."""
+    if catalog.spec.runtime is not None:
+        return catalog.spec.runtime.type
+    return "local" if ctx.settings.allow_local_catalogs else "job"
+
+
+def require_runtime(ctx: Context, case: Case) -> None:
+    """Refuse work on rows that could not run, before the metadata it follows is committed."""
+    if not any(operation.work is not None for operation in (*case.plan.operations, *case.plan.upkeep)):
+        return
+    catalog = case.catalog.manifest
+    kind, runtime = runtime_of(ctx, catalog), catalog.spec.runtime
+    name = f"{catalog.metadata.namespace}/{catalog.metadata.name}"
+    if kind == "local" and not ctx.settings.allow_local_catalogs:
+        raise Unsupported(
+            f"LakeCatalog {name} wants its jobs in the operator's own pod.", hint="Set spec.runtime.type to job."
+        )
+    if kind == "connect":
+        raise Unsupported(f"Jobs of LakeCatalog {name} cannot run over Spark Connect.", hint="Set its type to job.")
+    if kind == "job" and not (runtime and runtime.image) and not ctx.settings.job_image:
+        raise EnvironmentProblem(
+            f"LakeCatalog {name} names no image for its jobs.",
+            hint="Set spec.runtime.image, or start the operator with --job-image.",
+        )
+
+
+async def ensure(ctx: Context, case: Case, plan: Plan) -> JobState:
+    """Start the job of a plan's work on rows, or see how it is."""
+    start = _ensure_job if runtime_of(ctx, case.catalog.manifest) == "job" else _ensure_local
+    return await start(ctx, case, plan)
+
+
+def found_of(case: Case, plan: Plan, state: JobState, applied: Applied | None) -> Found:
+    """Say how a job is."""
+    operation, failure = data_operations(plan)[0], state.failure
+    if state.is_running:
+        running = Running(operation=operation.id, job=state.ref, progress=state.progress)
+        # Upkeep runs while the table is what the spec says: that keeps it ready.
+        reason = Reason.IN_SYNC if case.plan.is_empty else Reason.JOB_RUNNING
+        return case.found(Gate(reason, operation.summary), running=running, applied=applied)
+    if failure is None:  # it ended well; what is left is planned anew
+        return case.found(Gate(Reason.APPLYING, "The next step is planned."), applied=applied)
+    return case.found(Gate(reason_of(failure.reason), f"{failure.message} {failure.hint}".strip()), applied=applied)
+
+
+async def cancel(ctx: Context, case: Case) -> None:
+    """Stop what runs for a table; the branch stays, and so does what was written on it."""
+    await stop_all(ctx, case.catalog.namespace, case.meta.uid)
+
+
+async def stop_all(ctx: Context, namespace: str, table_uid: str) -> None:
+    """Stop every job of a table."""
+    await local_jobs.stop(table_uid)
+    async for raw in ctx.api.list_all(JOBS, namespace, labels=f"{TABLE_UID_LABEL}={table_uid}"):
+        meta = meta_of(raw)
+        await ctx.api.delete(JOBS, namespace, meta.name, uid=meta.uid)
+
+
+# ---------------------------------------------------------------- Kubernetes Jobs
+
+
+async def _progress(ctx: Context, case: Case, plan: Plan, started: str) -> Progress | None:
+    """Read from the stamps on an operation's branch how far it is: the pod cannot tell, it has no API token."""
+    operation, table = data_operations(plan)[0], case.wanted.desired.ident
+    catalog = case.catalog.catalog
+    try:
+        chunks = await ctx.pool.run(lambda: catalog.get_stamped(table, OPERATION_STAMP, operation.id))
+    except LakeError:  # the next look will tell
+        return None
+    cost = operation.cost
+    files, size = (sum(_number(chunk.get(key)) for chunk in chunks) for key in (_FILES, _BYTES))
+    done, total = (size, cost.bytes_rewritten) if cost.bytes_rewritten else (files, cost.files_rewritten)
+    percent = min(99, 100 * done // total) if total else 0
+    elapsed = (ctx.now_ms() - read_time(started)) // 1000 if started else 0
+    return Progress(
+        table=table,
+        operation=operation.id,
+        step="write" if chunks else "start",
+        chunks=len(chunks),
+        files=files,
+        all_files=cost.files_rewritten,
+        bytes=size,
+        all_bytes=cost.bytes_rewritten,
+        percent=percent,
+        eta_seconds=elapsed * (100 - percent) // percent if percent and elapsed > 0 else None,
+    )
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.isdigit() else 0
+
+
+async def _ensure_job(ctx: Context, case: Case, plan: Plan) -> JobState:
+    namespace, wanted = case.catalog.namespace, {operation.id for operation in data_operations(plan)}
+    state: JobState | None = None
+    started = ""
+    async for raw in ctx.api.list_all(JOBS, namespace, labels=f"{TABLE_UID_LABEL}={case.meta.uid}"):
+        meta = meta_of(raw)
+        if meta.deletion_timestamp is not None:
+            continue
+        its = set(meta.annotations.get(OPERATIONS_ANNOTATION, "").split(","))
+        found = await _state(ctx, raw)
+        if its & wanted and found.is_running:
+            state, started = found, text_at(raw, "status", "startTime")
+            await _ensure_config_map(ctx, case, plan, raw)
+        else:  # it ended, or does what the spec no longer asks for
+            await ctx.api.delete(JOBS, namespace, meta.name, uid=meta.uid)
+            state = state or (found if its & wanted else None)
+    state = state or await _start_job(ctx, case, plan)
+    if not state.is_running:
+        return state
+    return msgspec.structs.replace(state, progress=await _progress(ctx, case, plan, started))
+
+
+async def _start_job(ctx: Context, case: Case, plan: Plan) -> JobState:
+    settings = JobSettings(
+        cluster=ctx.settings.cluster,
+        image=ctx.settings.job_image,
+        service_account=ctx.settings.job_service_account,
+        ttl_seconds=ctx.settings.job_ttl_seconds,
+        deadline_seconds=ctx.settings.job_deadline_seconds,
+    )
+    namespace, name = case.catalog.namespace, job_name(case.meta.name, data_operations(plan)[0].id)
+    try:
+        raw = await ctx.api.create(JOBS, namespace, job(name, case.meta, case.catalog.manifest, plan, settings))
+        ctx.tell(TABLES, case.raw, EventReason.JOB_STARTED, f"Started Job {namespace}/{name}.")
+    except ApiExists:
+        raw = await ctx.api.get(JOBS, namespace, name)
+    if meta_of(raw).deletion_timestamp is None:
+        await _ensure_config_map(ctx, case, plan, raw)
+    return JobState(ref=f"{namespace}/{name}", is_running=True)
+
+
+async def _ensure_config_map(ctx: Context, case: Case, plan: Plan, raw: Json) -> None:
+    """Hand the job its plan; a crash between the two writes leaves a pod that waits for this."""
+    meta = meta_of(raw)
+    try:
+        await ctx.api.get(CONFIG_MAPS, meta.namespace, meta.name)
+    except ApiNotFound:
+        body = config_map(meta.name, meta.uid, case.wanted, case.catalog.manifest, plan)
+        try:
+            await ctx.api.create(CONFIG_MAPS, meta.namespace, body)
+        except ApiExists:
+            return
+
+
+async def _state(ctx: Context, raw: Json) -> JobState:
+    meta = meta_of(raw)
+    ref = f"{meta.namespace}/{meta.name}"
+    ended = {
+        text_at(c, "type"): text_at(c, "reason")
+        for c in items_at(raw, "status", "conditions")
+        if text_at(c, "status") == "True"
+    }
+    if "Complete" in ended or "Failed" in ended:
+        return JobState(ref=ref, is_running=False, told=await _last_words(ctx, raw, ended.get("Failed")))
+    return JobState(ref=ref, is_running=True)
+
+
+async def _last_words(ctx: Context, raw: Json, failed: str | None) -> Told | None:
+    """Return what the last pod of a Job told before it ended: one event, written by ourselves."""
+    meta, words, why = meta_of(raw), "", failed or ""
+    async for pod in ctx.api.list_all(PODS, meta.namespace, labels=f"batch.kubernetes.io/job-name={meta.name}"):
+        for status in items_at(pod, "status", "containerStatuses"):
+            words = text_at(status, "state", "terminated", "message") or words
+            code = int_at(status, "state", "terminated", "exitCode")
+            why = f"{why}, exit code {code}" if code else why
+    for line in reversed(words.splitlines()):
+        try:
+            event = decode_event(line)
+        except ValueError:
+            continue
+        if isinstance(event, Told):
+            return event
+    if failed is None:
+        return None
+    return Failed(
+        table=TableIdent(("",), meta.name),
+        reason="JobDied",
+        message=f"Job {meta.namespace}/{meta.name} ended before it was done ({why[:200] or 'for no stated reason'}).",
+        hint="Main shows all of it or nothing; another job goes on where it stopped.",
+    )
+
+
+# ---------------------------------------------------------------- subprocesses
+
+
+async def _ensure_local(ctx: Context, case: Case, plan: Plan) -> JobState:
+    state = await local_jobs.ensure(ctx.settings.cluster, case, plan, notify=lambda: ctx.enqueue(case.key))
+    return JobState(ref=f"process {state.pid}", is_running=state.is_running, progress=state.progress, told=state.told)

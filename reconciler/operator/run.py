@@ -1,0 +1,142 @@
+"""Start and stop the operator: the one place that knows all its parts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, MutableMapping
+
+from reconciler.errors import EnvironmentProblem
+from reconciler.operator import local_jobs, watch
+from reconciler.operator.api import ApiError, ApiNotFound, KubeApi
+from reconciler.operator.connection import Connection
+from reconciler.operator.context import Context
+from reconciler.operator.events import EventWriter
+from reconciler.operator.objects import (
+    CATALOGS,
+    NAMESPACES,
+    OWN_KINDS,
+    PLANS,
+    POLICIES,
+    TABLES,
+    Json,
+    Key,
+    key_of,
+    meta_of,
+)
+from reconciler.operator.pool import CatalogPool
+from reconciler.operator.queue import Limits, WorkQueue
+from reconciler.operator.settings import Settings
+from reconciler.operator.store import Store, plan_entry
+from reconciler.operator.worker import Worker, group_of, lane_of, place_of
+
+logger = logging.getLogger("laketable.operator")
+_CLUSTER_DIGITS = 8
+
+
+def forget_environment(environ: MutableMapping[str, str], *, keep_cloud: bool) -> None:
+    """Remove PyIceberg's configuration and the pod's cloud identity: a tenant's catalog must meet neither.
+
+    A catalog without credentials would otherwise read and write with the operator's own.
+    """
+    prefixes = ("PYICEBERG_",) if keep_cloud else ("PYICEBERG_", "AWS_", "AZURE_", "GOOGLE_")
+    for name in [name for name in environ if name.upper().startswith(prefixes)]:
+        del environ[name]
+    environ["PYICEBERG_HOME"] = os.devnull
+    if not keep_cloud:
+        environ["AWS_EC2_METADATA_DISABLED"] = "true"
+        environ["AWS_SHARED_CREDENTIALS_FILE"] = environ["AWS_CONFIG_FILE"] = os.devnull
+
+
+async def operate(connection: Connection, settings: Settings) -> None:
+    """Run until told to stop by SIGTERM or SIGINT, or until a watch dies."""
+    forget_environment(os.environ, keep_cloud=settings.own_cloud_identity)
+    stop, end_watch = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with KubeApi(connection) as api, _queue_of(api, settings) as (ctx, queue):
+        await _prime(ctx, queue)
+        logger.info("watching %d LakeTables as cluster %s", len(ctx.store.tables), ctx.settings.cluster)
+        registry = watch.registry(ctx.store, queue.add)
+        watching = asyncio.create_task(watch.run(settings, registry, end_watch), name="watch")
+        working = asyncio.create_task(queue.run(), name="work")
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        done, _ = await asyncio.wait({watching, working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        end_watch.set()
+        working.cancel()
+        await queue.drain(settings.grace_seconds)
+        await local_jobs.stop_everything()
+        await ctx.events.flush()
+        stopping.cancel()
+        if working in done:
+            await working
+        try:
+            await watching
+        except Exception as error:
+            raise EnvironmentProblem(
+                f"The watches of the Kubernetes API ended ({place_of(error)}).",
+                hint="Start the operator again; if that does not help, look at its role and the CRDs.",
+            ) from error
+
+
+@contextlib.asynccontextmanager
+async def _queue_of(api: KubeApi, settings: Settings) -> AsyncIterator[tuple[Context, WorkQueue]]:
+    store = Store()
+    pool = CatalogPool(api, threads=settings.threads, allow_local=settings.allow_local_catalogs)
+    keys: list[Key] = []
+    ctx = Context(settings, api, store, pool, EventWriter(api), keys.append)
+    queue = WorkQueue(
+        work=Worker(ctx),
+        group_of=group_of(store),
+        lane_of=lane_of(store),
+        limits=Limits(total=settings.concurrency, lane=settings.per_catalog),
+    )
+    ctx.enqueue = queue.add
+    try:
+        yield ctx, queue
+    finally:
+        pool.close()
+
+
+async def cluster_name(api: KubeApi) -> str:
+    """Name the cluster by the uid of its kube-system namespace, which no two clusters share."""
+    try:
+        return meta_of(await api.get(NAMESPACES, None, "kube-system")).uid[:_CLUSTER_DIGITS]
+    except ApiError as error:
+        raise EnvironmentProblem(
+            "The cluster has no name to own tables by: namespace kube-system cannot be read.",
+            hint="Start the operator with --cluster NAME.",
+        ) from error
+
+
+async def _prime(ctx: Context, queue: WorkQueue) -> None:
+    """Read what there is before anything is worked on: who is older can only be told when all are known."""
+    for resource in OWN_KINDS:
+        for namespace in ctx.settings.watched or (None,):
+            try:
+                async for raw in ctx.api.list_all(resource, namespace):
+                    _remember(ctx.store, resource.kind, raw)
+            except ApiNotFound as error:
+                raise EnvironmentProblem(
+                    f"The cluster does not know {resource.kind}s.",
+                    hint="Install the CRDs first: kubectl apply -f crds/.",
+                ) from error
+    for key in (*ctx.store.catalogs, *ctx.store.policies, *ctx.store.tables):
+        queue.add(key)
+
+
+def _remember(store: Store, kind: str, raw: Json) -> None:
+    # A list's items carry no kind of their own.
+    if kind == TABLES.kind:
+        store.put_table(raw)
+    elif kind == CATALOGS.kind:
+        store.put_catalog(raw)
+    elif kind == POLICIES.kind:
+        store.put_policy(key_of(POLICIES, raw), raw)
+    elif kind == PLANS.kind:
+        store.put_plan(plan_entry(raw))

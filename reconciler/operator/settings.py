@@ -1,0 +1,33 @@
+"""What an operator is told when it starts."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of `laketable operator run`.
+
+    `namespaces` empty: every one. `cluster` is the first part of an owner's name: two clusters must not share it.
+    """
+
+    namespace: str
+    cluster: str
+    namespaces: tuple[str, ...] = ()
+    concurrency: int = 16
+    per_catalog: int = 8
+    threads: int = 16
+    history_limit: int = 10
+    allow_local_catalogs: bool = False
+    own_cloud_identity: bool = False
+    job_image: str = ""
+    job_service_account: str = "default"
+    job_ttl_seconds: int = 600
+    job_deadline_seconds: int = 24 * 3600
+    grace_seconds: float = 20.0
+    liveness: str = ""
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The namespaces to watch, the operator's own included: its policies hold for the others."""
+        return tuple(dict.fromkeys((*self.namespaces, self.namespace))) if self.namespaces else ()

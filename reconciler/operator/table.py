@@ -1,0 +1,302 @@
+"""One reconcile of a LakeTable: read it again, observe, plan, judge, act if the gate is open, patch the status once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reconciler.errors import InvalidInput, LakeError, Unauthenticated
+from reconciler.model.manifest.table import Reconcile
+from reconciler.model.quantities import parse_duration
+from reconciler.operator import jobs, plans
+from reconciler.operator.actions import act, actor, propose_one, with_upkeep
+from reconciler.operator.adoption import adoption
+from reconciler.operator.api import ApiNotFound
+from reconciler.operator.case import Case
+from reconciler.operator.conditions import merge_patch
+from reconciler.operator.context import Context
+from reconciler.operator.deletion import delete_table, keep_finalizer
+from reconciler.operator.gate import Gate
+from reconciler.operator.manifests import Wanted, columns_source, read_table, with_columns
+from reconciler.operator.objects import (
+    CONFIG_MAPS,
+    POLICIES,
+    TABLES,
+    Json,
+    Key,
+    Meta,
+    mapping_at,
+    meta_of,
+    text_at,
+)
+from reconciler.operator.policies import has_selector, policies_for
+from reconciler.operator.pool import OpenCatalog, catalog_key
+from reconciler.operator.queue import Again
+from reconciler.operator.reasons import STANDINGS, EventReason, Reason, reason_of
+from reconciler.operator.status import Found, table_status
+from reconciler.operator.store import CANCEL, TAKE_OWNERSHIP, PlanEntry
+from reconciler.operator.tenancy import is_local, require_access
+from reconciler.operator.upkeep import due
+from reconciler.pipeline import Approval, Request
+from reconciler.plan.policy import Policy, grew_too_much
+from reconciler.plan.view_query import named_sources
+
+_VERB = {"Observe": "read", "Plan": "plan", "Apply": "apply"}
+_EVENTS = {
+    Reason.APPROVAL_REQUIRED: EventReason.APPROVAL_REQUIRED,
+    Reason.DENIED: EventReason.DENIED,
+    Reason.DRIFTED: EventReason.DRIFT_FOUND,
+    Reason.OWNERSHIP_CONFLICT: EventReason.OWNERSHIP_CONFLICT,
+    Reason.JOB_DIED: EventReason.JOB_DIED,
+}
+SOON = 1.0
+JOB_POLL_SECONDS = 2.0
+WINDOW_SECONDS = 60.0
+
+
+async def reconcile_table(ctx: Context, key: Key) -> Again:
+    """Bring one table nearer to its spec, and say so; returns when to look again."""
+    try:
+        raw = await ctx.api.get(TABLES, key.namespace, key.name)
+    except ApiNotFound:
+        await _forget(ctx, key)
+        return Again()
+    ctx.store.put_table(raw)
+    if meta_of(raw).deletion_timestamp is not None:
+        return await delete_table(ctx, raw)
+    raw = await keep_finalizer(ctx, raw)
+    try:
+        found = await _look(ctx, key, raw)
+    except LakeError as error:
+        found = Found(reason=reason_of(error.reason), message=str(error))
+    await write_status(ctx, raw, found)
+    return _again(found, raw)
+
+
+async def _forget(ctx: Context, key: Key) -> None:
+    """Stop the jobs of a resource that is gone, and let the next one that claims its table try."""
+    entry = ctx.store.tables.get(key)
+    if entry is not None and entry.uid:
+        await jobs.stop_all(ctx, entry.catalog_namespace, entry.uid)
+    for other in ctx.store.drop_table(key):
+        ctx.enqueue(other)
+
+
+async def write_status(ctx: Context, raw: Json, found: Found) -> None:
+    """Patch the status, in one request that another writer's change refuses; none when it says so already."""
+    before = mapping_at(raw, "status")
+    after = table_status(found, raw, ctx.now_ms())
+    patch = merge_patch(before, after)
+    if not patch:
+        return
+    meta = meta_of(raw)
+    body: Json = {"metadata": {"resourceVersion": meta.resource_version}, "status": patch}
+    written = await ctx.api.patch(TABLES, meta.namespace, meta.name, body, part="status")
+    ctx.store.put_table(written)
+    _tell(ctx, raw, found)
+    if "table" in patch or "phase" in patch:
+        for reader in ctx.store.readers_of(Key(TABLES.kind, meta.namespace, meta.name)):
+            ctx.enqueue(reader)
+
+
+def _tell(ctx: Context, raw: Json, found: Found) -> None:
+    """Write the event of a change of state; what says nothing new writes no status, hence no event."""
+    if found.applied is not None:
+        ctx.tell(TABLES, raw, EventReason.APPLIED, f"Applied plan {found.applied.hash}.")
+    if found.reason in _EVENTS:
+        ctx.tell(TABLES, raw, _EVENTS[found.reason], found.message, warning=True)
+    elif STANDINGS[found.reason].is_stalled:
+        ctx.tell(TABLES, raw, EventReason.STALLED, f"{found.reason}: {found.message}", warning=True)
+
+
+def _again(found: Found, raw: Json) -> Again:
+    standing = STANDINGS[found.reason]
+    if found.running is not None:
+        return Again(JOB_POLL_SECONDS)
+    if found.reason is Reason.APPLYING:
+        return Again(SOON)
+    if found.reason is Reason.OUTSIDE_WINDOW:
+        return Again(WINDOW_SECONDS)
+    if standing.is_reconciling or found.reason in (Reason.CATALOG_NOT_READY, Reason.INTERNAL):
+        return Again(failed=True)
+    try:
+        interval = parse_duration(text_at(raw, "spec", "reconcile", "interval") or "10m") / 1000
+    except ValueError:
+        interval = 600.0
+    return Again(max(interval, 5.0))
+
+
+# ---------------------------------------------------------------- looking
+
+
+async def _look(ctx: Context, key: Key, raw: Json) -> Found:
+    rival = ctx.store.rival(key)
+    if rival is not None:
+        message = f"LakeTable {rival.key.namespace}/{rival.key.name} is older and claims {rival.identifier} too."
+        return Found(reason=Reason.OWNERSHIP_CONFLICT, message=f"{message} Delete one of the two.")
+    meta = meta_of(raw)
+    raw = await _with_columns(ctx, raw, meta)
+    wanted = await ctx.pool.run(lambda: read_table(raw, ctx.settings.cluster))
+    settings = wanted.manifest.spec.reconcile or Reconcile()
+    _refuse_silent_rename(raw, wanted)
+    if settings.suspend:
+        return Found(reason=Reason.SUSPENDED)
+    place = catalog_key(ctx.store, wanted.manifest, meta.namespace)
+    catalog = await ctx.pool.open(place)
+    try:
+        return await _decide(ctx, await _propose(ctx, raw, meta, wanted, settings, catalog))
+    except Unauthenticated:
+        ctx.pool.forget(place)  # its Secret may hold new credentials by now
+        raise
+
+
+async def _with_columns(ctx: Context, raw: Json, meta: Meta) -> Json:
+    source = columns_source(raw)
+    if source is None:
+        return raw
+    name, entry = source
+    try:
+        found = await ctx.api.get(CONFIG_MAPS, meta.namespace, name)
+    except ApiNotFound as error:
+        raise InvalidInput(
+            f"There is no ConfigMap {meta.namespace}/{name}.", where="spec.schemaFrom", hint="Create it."
+        ) from error
+    text = mapping_at(found, "data").get(entry)
+    if not isinstance(text, str):
+        raise InvalidInput(f"ConfigMap {name} has no key {entry}.", where="spec.schemaFrom", hint="Correct the key.")
+    return await ctx.pool.run(lambda: with_columns(raw, text, f"ConfigMap {meta.namespace}/{name}, {entry}"))
+
+
+def _refuse_silent_rename(raw: Json, wanted: Wanted) -> None:
+    """Refuse another identifier without renamedFrom: it would leave one table alone and make another one."""
+    before, desired = text_at(raw, "status", "table", "identifier"), wanted.desired
+    if before and before not in (str(desired.ident), str(desired.renamed_from)):
+        raise InvalidInput(
+            f"This resource is about {before}, and its spec now names {desired.ident}.",
+            where="spec.identifier",
+            hint=f"To rename the table write renamedFrom: {before}; for another table make another resource.",
+        )
+
+
+async def _propose(
+    ctx: Context, raw: Json, meta: Meta, wanted: Wanted, settings: Reconcile, catalog: OpenCatalog
+) -> Case:
+    _require_all(catalog, meta.namespace, wanted, settings, allow_local=ctx.settings.allow_local_catalogs)
+    view = wanted.desired.view
+    sources = named_sources(view.query) if view is not None else ()
+    place = (catalog.namespace, catalog.settings.name)
+    ctx.store.put_reads(Key(TABLES.kind, meta.namespace, meta.name), frozenset((*place, str(s)) for s in sources))
+    request = Request(
+        desired=wanted.desired,
+        catalog=catalog.catalog,
+        catalog_name=catalog.settings.name,
+        policies=await _policies(ctx, meta.namespace, list(ctx.store.policies.values())),
+        actor=actor(ctx.settings.cluster),
+    )
+    take = meta.annotations.get(TAKE_OWNERSHIP, "")
+    proposal = await propose_one(ctx, request, Approval())
+    seen = proposal.current
+    if take and seen is not None and seen.version.uuid == take:
+        proposal = await propose_one(ctx, request, Approval(take_ownership=True))
+    if proposal.error is not None:
+        raise proposal.error
+    key = catalog_key(ctx.store, wanted.manifest, meta.namespace)
+    return Case.of(raw, wanted, settings, catalog, key, request, proposal)
+
+
+def _require_all(
+    catalog: OpenCatalog, namespace: str, wanted: Wanted, settings: Reconcile, *, allow_local: bool
+) -> None:
+    """Refuse what the LakeCatalog does not grant, before anything of it is read: a view's sources too."""
+    desired = wanted.desired
+    if desired.location is not None and not allow_local and is_local(desired.location):
+        raise InvalidInput("The location is on the operator's own machine.", where="spec.location")
+    for table in filter(None, (desired.ident, desired.renamed_from)):
+        require_access(catalog.manifest, namespace, table, _VERB[settings.mode])
+    if desired.view is not None:
+        for source in named_sources(desired.view.query):
+            require_access(catalog.manifest, namespace, source, "read")
+
+
+async def _policies(ctx: Context, namespace: str, raws: list[Json]) -> tuple[Policy, ...]:
+    # Only selectors ask for labels: an operator of one namespace may not be allowed to read namespaces.
+    labels = await ctx.namespace_labels(namespace) if any(map(has_selector, raws)) else {}
+    return policies_for(raws, namespace, labels, ctx.settings.namespace)
+
+
+# ---------------------------------------------------------------- deciding
+
+
+async def _decide(ctx: Context, case: Case) -> Found:
+    plan = case.plan
+    if plan.is_empty:
+        await plans.settle_plans(ctx, case.key, case.proposal.current, None)
+        chosen = due(plan, case.wanted.desired, case.proposal.current, now_ms=ctx.now_ms())
+        if chosen and case.settings.mode == "Apply" and CANCEL not in case.meta.annotations:
+            return await act(ctx, with_upkeep(await _read_again(ctx, case), chosen), None)
+        return case.found(Gate(Reason.IN_SYNC))
+    case, entry = await _with_plan_object(ctx, case)
+    closed = case.gate()
+    await plans.settle_plans(ctx, case.key, case.proposal.current, plan)
+    if CANCEL in case.meta.annotations:
+        await jobs.cancel(ctx, case)
+        return case.found(Gate(Reason.CANCELLED, f"Annotation {CANCEL} is set."))
+    if closed.reason is None:
+        # What was read from the watches may be old: nothing is written on its word.
+        case = await _read_again(ctx, case)
+        closed = case.gate()
+    if closed.reason is None and entry is not None:
+        closed = await _gate_of_cost(ctx, case, entry)
+        if closed.reason is Reason.PLAN_STALE:
+            return case.found(closed)
+    if closed.reason is None:
+        return await act(ctx, case, entry)
+    if entry is not None:
+        await plans.set_phase(ctx, entry, "Pending")
+    return case.found(closed)
+
+
+async def _with_plan_object(ctx: Context, case: Case) -> tuple[Case, PlanEntry | None]:
+    """Make the plan object, or find it, and hear whether it was approved; what goes on needs no new one."""
+    plan = case.plan
+    if case.goes_on or not plan.operations or case.settings.mode == "Observe":
+        return case, None
+    entry, is_new = await plans.ensure_plan(ctx, case.meta, case.wanted, plan, adoption=_adoption(case))
+    case = replace(case, plan_name=entry.key.name)
+    if entry.is_approved and not is_new:
+        case = case.rejudged(ctx.now_ms(), approved=plan.hash)
+    return case, entry
+
+
+async def _gate_of_cost(ctx: Context, case: Case, entry: PlanEntry) -> Gate:
+    """Hold what grew since it was approved; a hash says nothing of cost, so a new plan object must be approved."""
+    grew = any(known.hash == entry.hash and known.phase == "Stale" for known in ctx.store.plans_of(case.key))
+    if grew and not entry.is_approved:
+        message = f"The plan costs more than was approved. Approve LakeTablePlan {entry.key.name}."
+        return Gate(Reason.APPROVAL_REQUIRED, message)
+    why = grew_too_much(case.plan, case.costing(entry.bytes), case.request.policies) if case.is_approved else ""
+    if not why:
+        return Gate(None)
+    await plans.set_phase(ctx, entry, "Stale", why)
+    return Gate(Reason.PLAN_STALE, f"Plan {entry.key.name} is stale: {why}.")
+
+
+def _adoption(case: Case) -> str:
+    """Return the manifest's patch that would make the drifted table the wanted one, where the spec asks for it."""
+    current = case.proposal.current
+    if not case.has_drifted or case.settings.on_drift != "ProposeAdopt" or current is None:
+        return ""
+    return adoption(case.wanted.manifest, current)
+
+
+async def _read_again(ctx: Context, case: Case) -> Case:
+    """Judge by the LakeCatalog and the LakePolicies as the API server has them now."""
+    namespace = case.meta.namespace
+    catalog = await ctx.pool.open(case.catalog_key, fresh=True)
+    allow_local = ctx.settings.allow_local_catalogs
+    _require_all(catalog, namespace, case.wanted, case.settings, allow_local=allow_local)
+    raws = [
+        raw
+        for place in dict.fromkeys((namespace, ctx.settings.namespace))
+        async for raw in ctx.api.list_all(POLICIES, place)
+    ]
+    return case.rejudged(ctx.now_ms(), catalog=catalog, policies=await _policies(ctx, namespace, raws))

@@ -1,0 +1,127 @@
+"""Kopf keeps the watches: one async event handler per kind, which only updates the store and enqueues a key.
+
+Kopf's create, update and resume handlers write annotations and finalizers and copy specs into them; its event handlers
+write nothing. No other module knows Kopf, `connection` excepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import kopf
+
+from reconciler.model.manifest import GROUP, VERSION
+from reconciler.operator.connection import login
+from reconciler.operator.objects import CATALOGS, PLANS, POLICIES, TABLES, Json, Key, Resource, key_of
+from reconciler.operator.settings import Settings
+from reconciler.operator.store import Store, plan_entry
+
+Enqueue = Callable[[Key], None]
+
+
+def registry(store: Store, enqueue: Enqueue) -> kopf.OperatorRegistry:
+    """Return the handlers of one operator; what they hear is told on the loop that calls this."""
+    made = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=made)
+    def _login(**_: object) -> kopf.ConnectionInfo:
+        return login()
+
+    @kopf.on.startup(registry=made)
+    async def _startup(settings: kopf.OperatorSettings, **_: object) -> None:
+        configure(settings)
+
+    for resource, seen in (
+        (TABLES, _table_seen),
+        (CATALOGS, _other_seen),
+        (POLICIES, _other_seen),
+        (PLANS, _plan_seen),
+    ):
+        kopf.on.event(GROUP, VERSION, resource.plural, registry=made, id=resource.plural)(
+            _handler(resource, seen, store, enqueue)
+        )
+    return made
+
+
+def configure(settings: kopf.OperatorSettings) -> None:
+    """Set what was found to matter; see DESIGN.md."""
+    settings.persistence.finalizer = "laketable.dev/kopf-never-sets-this"
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    settings.peering.standalone = True
+    settings.networking.request_timeout = 30
+    settings.watching.server_timeout = 300
+    settings.queueing.idle_timeout = 1.0
+
+
+async def run(settings: Settings, made: kopf.OperatorRegistry, stop: threading.Event) -> None:
+    """Watch until `stop` is set; raises when a watch dies for good.
+
+    On a thread and a loop of its own: on ours Kopf would take our tasks for its own hung ones, and the signals for its.
+    """
+
+    def watching() -> None:
+        asyncio.run(
+            kopf.operator(
+                registry=made,
+                settings=kopf.OperatorSettings(),
+                standalone=True,
+                clusterwide=not settings.namespaces,
+                namespaces=list(settings.watched),
+                liveness_endpoint=settings.liveness or None,
+                stop_flag=stop,
+            )
+        )
+
+    with ThreadPoolExecutor(1, thread_name_prefix="watch") as thread:
+        await asyncio.get_running_loop().run_in_executor(thread, watching)
+
+
+Seen = Callable[[Store, Enqueue, Resource, str | None, Json], None]
+
+
+def _handler(resource: Resource, seen: Seen, store: Store, enqueue: Enqueue) -> Callable[..., object]:
+    loop = asyncio.get_running_loop()
+
+    async def handler(event: dict[str, object], **_: object) -> None:
+        raw, type_ = event.get("object"), event.get("type")
+        if isinstance(raw, dict):
+            word = type_ if isinstance(type_, str) else None
+            loop.call_soon_threadsafe(seen, store, enqueue, resource, word, raw)
+
+    return handler
+
+
+def _table_seen(store: Store, enqueue: Enqueue, resource: Resource, type_: str | None, raw: Json) -> None:
+    key = key_of(resource, raw)
+    if type_ == "DELETED" or store.put_table(raw):
+        enqueue(key)
+
+
+def _other_seen(store: Store, enqueue: Enqueue, resource: Resource, type_: str | None, raw: Json) -> None:
+    """Let the reconciler compare with the store: it is the one to wake the tables."""
+    key = key_of(resource, raw)
+    known = key in (store.catalogs if resource is CATALOGS else store.policies)
+    if type_ == "DELETED" or not known or _has_new_generation(raw):
+        enqueue(key)
+
+
+def _has_new_generation(raw: Json) -> bool:
+    """Say whether the status lags behind the spec: an event of our own status patch does not."""
+    metadata, status = raw.get("metadata"), raw.get("status")
+    generation = metadata.get("generation") if isinstance(metadata, dict) else None
+    return not isinstance(status, dict) or status.get("observedGeneration") != generation
+
+
+def _plan_seen(store: Store, enqueue: Enqueue, resource: Resource, type_: str | None, raw: Json) -> None:
+    entry = plan_entry(raw)
+    table = Key(TABLES.kind, entry.key.namespace, entry.table)
+    if type_ == "DELETED":
+        store.drop_plan(entry)
+        if not entry.is_done:
+            enqueue(table)
+    elif store.put_plan(entry):
+        enqueue(table)

@@ -1,0 +1,203 @@
+"""A kubelet for tests: runs each pod's first container as a subprocess of this machine and reports its status.
+
+It maps the image's `laketable` to our own interpreter, mounts to folders (an absolute path in the pod becomes one below
+the pod's own folder, in arguments and environment too), and the log of its last words to the message. It proves
+commands, environment, mounts' content and life cycle; not images, users, limits or evictions.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from reconciler.operator.objects import print_time
+from tests.kube.cluster import Cluster, KubectlError, die_with_parent
+
+POLL_SECONDS = 0.3
+IMAGE = "laketable:test"
+"""The one image this node has; pods of others wait."""
+
+_MESSAGE_BYTES = 4096
+_PROGRAM = "import sys; from reconciler.cli.main import run; sys.exit(run(sys.argv[1:]))"
+
+
+class Kubelet:
+    """Plays the node for every pod of a cluster; start it as a context manager."""
+
+    def __init__(self, cluster: Cluster, folder: Path, environment: dict[str, str] | None = None) -> None:
+        self._cluster = cluster
+        self._folder = folder
+        self._environment = environment or {}
+        self._running: dict[str, tuple[dict[str, Any], subprocess.Popen[bytes]]] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="kubelet", daemon=True)
+        self.started: list[str] = []
+        self.hold = False
+
+    def __enter__(self) -> Kubelet:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exit: object) -> None:
+        self._stop.set()
+        self._thread.join(timeout=30)
+        for _, process in self._running.values():
+            process.kill()
+            process.wait()
+
+    def kill(self, name: str) -> None:
+        """End a pod's process as the kernel does when memory runs out."""
+        for pod, process in list(self._running.values()):
+            if pod["metadata"]["name"] == name:
+                process.kill()
+
+    @property
+    def names(self) -> list[str]:
+        """The pods that run now."""
+        return [pod["metadata"]["name"] for pod, _ in list(self._running.values())]
+
+    def log(self, name: str) -> str:
+        """Return what a pod printed."""
+        return (self._folder / name / "log").read_text()
+
+    def _work(self) -> None:
+        while not self._stop.wait(POLL_SECONDS):
+            try:
+                listed = self._cluster.kubectl("get", "pods", "-A", "-o", "json").stdout
+            except (KubectlError, subprocess.TimeoutExpired):
+                continue
+            pods = {pod["metadata"]["uid"]: pod for pod in json.loads(listed)["items"]}
+            for uid, pod in pods.items():
+                phase = pod.get("status", {}).get("phase", "Pending")
+                is_ours = pod["spec"]["containers"][0].get("image") == IMAGE
+                if is_ours and uid not in self._running and phase == "Pending" and not self.hold:
+                    self._start(uid, pod)
+            for uid in list(self._running):
+                self._look_after(uid, pods.get(uid))
+
+    def _start(self, uid: str, pod: dict[str, Any]) -> None:
+        folder = self._folder / pod["metadata"]["name"]
+        mounts = self._mount(pod, folder)
+        if mounts is None:
+            return  # waits for a ConfigMap or a Secret, as a kubelet does
+
+        def translated(text: str) -> str:
+            for inside, outside in sorted(mounts.items(), key=lambda pair: -len(pair[0])):
+                text = text.replace(inside, outside)
+            return text
+
+        container = pod["spec"]["containers"][0]
+        command = [translated(part) for part in [*container.get("command", []), *container.get("args", [])]]
+        if command[:1] == ["laketable"]:
+            command = [sys.executable, "-c", _PROGRAM, *command[1:]]
+        kept = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "PYTHONPATH", "HOME") if name in os.environ}
+        values: dict[str, str] = {
+            entry["name"]: translated(entry.get("value", "")) for entry in container.get("env", [])
+        }
+        environment = {**kept, **values, **self._environment}
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                command,
+                env=environment,
+                cwd=folder,
+                stdout=log,
+                stderr=log,
+                preexec_fn=die_with_parent,  # noqa: PLW1509  (one system call)
+            )
+        self._running[uid] = (pod, process)
+        self.started.append(pod["metadata"]["name"])
+        (folder / "command").write_text(shlex.join(command))
+        self._report(pod, "Running", {"running": {"startedAt": print_time(int(time.time() * 1000))}})
+
+    def _mount(self, pod: dict[str, Any], folder: Path) -> dict[str, str] | None:
+        """Make the volumes; None while one of them has no content yet."""
+        namespace = pod["metadata"]["namespace"]
+        volumes: dict[str, Path] = {}
+        for volume in pod["spec"].get("volumes", []):
+            place = folder / "volumes" / volume["name"]
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir(parents=True)
+            volumes[volume["name"]] = place
+            kind, name = _source(volume)
+            if kind is None:
+                continue
+            try:
+                found = self._cluster.get(kind, name, namespace)
+            except KubectlError:
+                return None
+            texts = {} if kind == "secret" else found.get("data", {})
+            for key, value in texts.items():
+                (place / key).write_text(value)
+            packed = found.get("data", {}) if kind == "secret" else found.get("binaryData", {})
+            for key, value in packed.items():
+                (place / key).write_bytes(base64.b64decode(value))
+        mounts = {
+            mount["mountPath"]: str(volumes[mount["name"]])
+            for mount in pod["spec"]["containers"][0].get("volumeMounts", [])
+        }
+        (folder / "termination").write_text("")
+        return mounts | {"/dev/termination-log": str(folder / "termination")}
+
+    def _look_after(self, uid: str, pod: dict[str, Any] | None) -> None:
+        known, process = self._running[uid]
+        if pod is None or pod["metadata"].get("deletionTimestamp"):
+            process.terminate()
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            del self._running[uid]
+            if pod is not None:
+                meta = known["metadata"]
+                self._cluster.kubectl(
+                    *("delete", "pod", meta["name"], "-n", meta["namespace"], "--grace-period=0", "--force"),
+                    check=False,
+                )
+            return
+        code = process.poll()
+        if code is None:
+            return
+        del self._running[uid]
+        words = (self._folder / known["metadata"]["name"] / "termination").read_text()[-_MESSAGE_BYTES:]
+        ended = {
+            "exitCode": code if code >= 0 else 128 - code,
+            "reason": "Completed" if code == 0 else "OOMKilled" if code == -9 else "Error",
+            "message": words,
+            "finishedAt": print_time(int(time.time() * 1000)),
+        }
+        self._report(known, "Succeeded" if code == 0 else "Failed", {"terminated": ended})
+
+    def _report(self, pod: dict[str, Any], phase: str, state: dict[str, Any]) -> None:
+        container = pod["spec"]["containers"][0]
+        status = {
+            "name": container["name"],
+            "image": container.get("image", ""),
+            "imageID": "",
+            "ready": phase == "Running",
+            "restartCount": 0,
+            "state": state,
+        }
+        conditions = [{"type": "Ready", "status": "True" if phase == "Running" else "False"}]
+        patch = {"status": {"phase": phase, "containerStatuses": [status], "conditions": conditions}}
+        meta = pod["metadata"]
+        self._cluster.kubectl(
+            *("patch", "pod", meta["name"], "-n", meta["namespace"], "--subresource=status", "--type=merge"),
+            *("-p", json.dumps(patch)),
+            check=False,
+        )
+
+
+def _source(volume: dict[str, Any]) -> tuple[str | None, str]:
+    if "configMap" in volume:
+        return "configmap", volume["configMap"]["name"]
+    return ("secret", volume["secret"]["secretName"]) if "secret" in volume else (None, "")

@@ -1,0 +1,176 @@
+"""The operator as its users run it: a process of its own, under a restricted service account."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.kube.cluster import Cluster, die_with_parent
+
+ROOT = Path(__file__).parents[2]
+NAMESPACE = "laketable-system"
+ACCOUNT = "laketable-operator"
+_PROGRAM = "import sys; from reconciler.cli.main import run; sys.exit(run(sys.argv[1:]))"
+
+
+def install(cluster: Cluster) -> Path:
+    """Install CRDs and RBAC; return the operator's kubeconfig."""
+    cluster.create_namespace(NAMESPACE)
+    install_crds(cluster)
+    cluster.kubectl("apply", "-f", str(ROOT / "charts" / "raw" / "rbac.yaml"))
+    kubeconfig = cluster.service_account(NAMESPACE, ACCOUNT)
+    cluster.apply(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "laketable-operator"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "laketable-operator"},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+        }
+    )
+    return kubeconfig
+
+
+def install_crds(cluster: Cluster) -> None:
+    """Install the CRDs and wait until the API server serves them."""
+    cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+
+
+class Operator:
+    """One operator process; `log` is what it said."""
+
+    def __init__(self, kubeconfig: Path, log: Path, options: Sequence[str] = (), **environment: str) -> None:
+        self.log_path = log
+        start = [sys.executable, "-c", _PROGRAM, "operator", "run", "--namespace", NAMESPACE, "--allow-local-catalogs"]
+        self._command = [*start, *options]
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "PYTHONPATH") if name in os.environ}
+        self._environment = {"PYTHONPATH": str(ROOT), **kept, "KUBECONFIG": str(kubeconfig), **environment}
+        self.process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self.log_path.open("ab") as sink:
+            return subprocess.Popen(
+                self._command,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                cwd=self.log_path.parent,
+                preexec_fn=die_with_parent,  # noqa: PLW1509  (one system call)
+            )
+
+    def restart(self, number: int = signal.SIGKILL) -> int:
+        """End it, by default without warning, and start another; return the exit code."""
+        code = self.stop(number)
+        self.process = self._start()
+        return code
+
+    @property
+    def log(self) -> str:
+        """Everything said so far."""
+        return self.log_path.read_text()
+
+    def stop(self, number: int = signal.SIGTERM, seconds: float = 30.0) -> int:
+        """End it and return its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(timeout=seconds)
+
+
+@contextlib.contextmanager
+def running_operator(
+    kubeconfig: Path, log: Path, options: Sequence[str] = (), **environment: str
+) -> Iterator[Operator]:
+    """Run an operator; a test that fails shows the end of its log."""
+    operator = Operator(kubeconfig, log, options, **environment)
+    try:
+        yield operator
+    except BaseException:
+        print(operator.log[-8000:])
+        raise
+    finally:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            operator.stop()
+        if operator.process.poll() is None:
+            operator.stop(signal.SIGKILL)
+
+
+def eventually(check: Callable[[], Any], seconds: float = 20.0, pause: float = 0.1) -> Any:
+    """Wait until `check` gives something true; the last answer or failure says what was missing."""
+    deadline = time.monotonic() + seconds
+    last: Any = None
+    while time.monotonic() < deadline:
+        try:
+            last = check()
+            if last:
+                return last
+        except (AssertionError, KeyError, ValueError, IndexError) as error:
+            last = error
+        time.sleep(pause)
+    raise AssertionError(f"not within {seconds} s: {last!r}")
+
+
+def condition(resource: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return one condition of a resource; empty when it has none of that kind."""
+    conditions = resource.get("status", {}).get("conditions", [])
+    return next((found for found in conditions if found["type"] == kind), {})
+
+
+def catalog(name: str, namespace: str, properties: dict[str, str], **spec: Any) -> dict[str, Any]:
+    """Return a LakeCatalog."""
+    return {
+        "apiVersion": "laketable.dev/v1alpha1",
+        "kind": "LakeCatalog",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"properties": properties, **spec},
+    }
+
+
+def table(name: str, namespace: str, *columns: str, **spec: Any) -> dict[str, Any]:
+    """Return a LakeTable; columns as "name type"."""
+    entries = [dict(zip(("name", "type"), column.split(" ", 1), strict=True)) for column in columns]
+    return {
+        "apiVersion": "laketable.dev/v1alpha1",
+        "kind": "LakeTable",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"columns": entries, **spec},
+    }
+
+
+def policy(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
+    """Return a LakePolicy."""
+    return {
+        "apiVersion": "laketable.dev/v1alpha1",
+        "kind": "LakePolicy",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    """Read the resources of a file."""
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+def wait_for(cluster: Cluster, namespace: str, name: str, phase: str, seconds: float = 20.0) -> dict[str, Any]:
+    """Wait until the status of a LakeTable's newest generation is in a phase."""
+
+    def reached() -> dict[str, Any]:
+        found = cluster.get("laketable", name, namespace)
+        status = found.get("status", {})
+        assert status.get("observedGeneration") == found["metadata"]["generation"]
+        assert status.get("phase") == phase, f"{status.get('phase')}: {condition(found, 'Ready').get('message')}"
+        return found
+
+    found: dict[str, Any] = eventually(reached, seconds)
+    return found

@@ -1,0 +1,242 @@
+"""The Helm chart: linted, rendered, accepted by a real API server, and its operator run as it would be in a pod."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from reconciler.errors import EnvironmentProblem
+from tests.goldens import Golden
+from tests.kube.assets import chart_programs
+from tests.kube.cluster import Cluster, KubectlError, free_port, running_cluster
+from tests.kube.operator import ROOT, eventually, install_crds, policy, running_operator
+
+CHART = ROOT / "charts" / "laketable"
+SYSTEM = "laketable-system"
+IMAGE = "image.repository=registry.example/laketable-operator"
+NAMESPACED = ("watchNamespaces={ours}", "clusterName=test", "jobs.serviceAccount=laketable-job")
+RAW = {
+    "rbac.yaml": ("role",),
+    "operator.yaml": ("service-accounts", "binding", "deployment", "networkpolicy", "poddisruptionbudget"),
+    "user-roles.yaml": ("user-roles",),
+}
+HEADER = "# Rendered from charts/laketable by its tests; do not edit.\n"
+_HELM_LABELS = re.compile(r"^ +(helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def helm() -> Path:
+    try:
+        return chart_programs() / "helm"
+    except EnvironmentProblem as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Run a cluster without anything of ours in it, where the release's namespace enforces Pod Security."""
+    with running_cluster(tmp_path_factory.mktemp("chart")) as made:
+        made.create_namespace(SYSTEM, **{"pod-security.kubernetes.io/enforce": "restricted"})
+        made.create_namespace("ours")
+        yield made
+
+
+def run_helm(helm: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([helm, *arguments], capture_output=True, text=True, check=False, timeout=60)
+
+
+def render(helm: Path, *values: str, only: tuple[str, ...] = ()) -> str:
+    flags = [flag for value in (IMAGE, *values) for flag in ("--set", value)]
+    shown = [flag for name in only for flag in ("--show-only", f"templates/{name}.yaml")]
+    done = run_helm(helm, "template", "laketable", str(CHART), "--namespace", SYSTEM, *flags, *shown)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def objects(text: str, kind: str = "") -> list[dict[str, Any]]:
+    return [found for found in yaml.safe_load_all(text) if found and kind in ("", found["kind"])]
+
+
+# ---------------------------------------------------------------- without a cluster
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "crds").glob("*.yaml")), ids=lambda path: path.name)
+def test_the_charts_crds_are_the_crds(path: Path, golden: Golden) -> None:
+    golden.check_file(CHART / "files" / "crds" / path.name, path.read_text())
+
+
+def test_the_chart_has_no_other_crds() -> None:
+    names = {path.name for path in (ROOT / "crds").iterdir()}
+    assert {path.name for path in (CHART / "files" / "crds").iterdir()} == names
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_the_raw_manifests_are_the_charts(helm: Path, golden: Golden, name: str) -> None:
+    rendered = "".join(render(helm, only=(template,)) for template in RAW[name])
+    text = re.sub(r"\n{2,}", "\n", _HELM_LABELS.sub("", rendered))
+    golden.check_file(ROOT / "charts" / "raw" / name, HEADER + text)
+
+
+def test_every_template_is_in_the_raw_manifests() -> None:
+    rendered = {template for templates in RAW.values() for template in templates}
+    assert {path.stem for path in (CHART / "templates").glob("*.yaml")} == rendered | {"crds"}
+
+
+@pytest.mark.parametrize("values", [(), NAMESPACED], ids=["cluster", "namespaced"])
+def test_the_chart_lints(helm: Path, values: tuple[str, ...]) -> None:
+    flags = [flag for value in (IMAGE, *values) for flag in ("--set", value)]
+    done = run_helm(helm, "lint", "--strict", str(CHART), *flags)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        pytest.param(["image.tag=v1"], "Set image.repository", id="no image"),
+        pytest.param([IMAGE, "watchNamespaces={ours}"], "Set clusterName", id="namespaced without a name"),
+        pytest.param([IMAGE, "operator.logLevel=loud"], "logLevel", id="value"),
+        pytest.param([IMAGE, "operater.logLevel=info"], "operater", id="misspelt"),
+        pytest.param([IMAGE, "image.digest=latest"], "digest", id="digest"),
+        pytest.param([IMAGE, "serviceAccount.create=false"], "Set serviceAccount.name", id="nobody"),
+    ],
+)
+def test_wrong_values_are_refused_with_what_to_do(helm: Path, values: list[str], said: str) -> None:
+    flags = [flag for value in values for flag in ("--set", value)]
+    done = run_helm(helm, "template", "laketable", str(CHART), *flags)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def test_crds_are_kept_when_the_release_goes(helm: Path) -> None:
+    kept = objects(render(helm), "CustomResourceDefinition")
+    assert len(kept) == 4
+    for crd in kept:
+        assert crd["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+        source = yaml.safe_load((ROOT / "crds" / f"{crd['spec']['names']['plural']}.yaml").read_text())
+        assert crd["spec"] == source["spec"]
+    assert not objects(render(helm, "crds.install=false"), "CustomResourceDefinition")
+
+
+def test_one_namespace_needs_no_cluster_role_and_the_same_rules(helm: Path) -> None:
+    (whole,) = objects(render(helm, only=("role",)), "ClusterRole")
+    roles = objects(render(helm, *NAMESPACED, only=("role",)))
+    assert [(role["kind"], role["metadata"]["namespace"]) for role in roles] == [("Role", "ours"), ("Role", SYSTEM)]
+    assert all(role["rules"] == whole["rules"] for role in roles)
+    bindings = objects(render(helm, *NAMESPACED, only=("binding",)))
+    assert [binding["kind"] for binding in bindings] == ["RoleBinding", "RoleBinding"]
+
+
+def test_secrets_can_be_named_one_by_one(helm: Path) -> None:
+    grant = ("rbac.allSecrets=false", "rbac.secrets[0].namespace=ours", "rbac.secrets[0].names={lake-credentials}")
+    rendered = objects(render(helm, *grant))
+    rules = [
+        (found["kind"], rule) for found in rendered for rule in found.get("rules", ()) if "secrets" in rule["resources"]
+    ]
+    assert rules == [
+        ("Role", {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["lake-credentials"], "verbs": ["get"]})
+    ]
+
+
+# ---------------------------------------------------------------- on an API server
+
+
+@pytest.mark.parametrize("values", [(), NAMESPACED], ids=["cluster", "namespaced"])
+def test_an_api_server_accepts_everything(helm: Path, server: Cluster, values: tuple[str, ...]) -> None:
+    rendered = render(helm, *values)
+    done = server.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=rendered)
+    assert len(done.stdout.splitlines()) == len(objects(rendered))
+    assert "would violate PodSecurity" not in done.stderr
+
+
+def test_the_check_would_notice(helm: Path, server: Cluster) -> None:
+    server.kubectl("apply", "-f", "-", stdin=render(helm, only=("service-accounts",)))
+    text = render(helm, only=("deployment",))
+    with pytest.raises(KubectlError, match="replicaz"):
+        server.kubectl(
+            *("apply", "--dry-run=server", "--validate=strict", "-f", "-"), stdin=text.replace("replicas:", "replicaz:")
+        )
+    (deployment,) = objects(text)
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod", "namespace": SYSTEM}}
+    privileged = deployment["spec"]["template"]["spec"] | {"securityContext": {}, "hostNetwork": True}
+    with pytest.raises(KubectlError, match="violates PodSecurity"):
+        server.kubectl("create", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump({**pod, "spec": privileged}))
+
+
+def test_the_operators_pod_passes_pod_security_restricted(helm: Path, server: Cluster) -> None:
+    server.kubectl("apply", "-f", "-", stdin=render(helm, only=("service-accounts",)))
+    (deployment,) = objects(render(helm, only=("deployment",)))
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod", "namespace": SYSTEM}}
+    spec = deployment["spec"]["template"]["spec"]
+    server.kubectl("create", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump({**pod, "spec": spec}))
+
+
+def test_who_may_approve_is_not_who_may_edit(helm: Path, server: Cluster) -> None:
+    install_crds(server)
+    server.kubectl("apply", "-f", "-", stdin=render(helm, only=("user-roles",)))
+    may = {
+        "view": {"get laketableplans"},
+        "edit": {"patch laketables"},
+        "platform": {"patch lakepolicies"},
+        "approver": {"get laketableplans", "patch laketableplans"},
+    }
+    asked = sorted({question for questions in may.values() for question in questions})
+    for role, wanted in may.items():
+        server.kubectl("create", "rolebinding", role, "-n", "ours", f"--clusterrole=laketable-{role}", f"--user={role}")
+        eventually(partial(_is_granted, server, role, asked, wanted))
+
+
+def _is_granted(server: Cluster, user: str, questions: list[str], wanted: set[str]) -> bool:
+    flags = ("-n", "ours", f"--as={user}")
+    asked = {words: server.kubectl("auth", "can-i", *words.split(), *flags, check=False) for words in questions}
+    found = {words for words, done in asked.items() if done.stdout.startswith("yes")}
+    assert found == wanted, user
+    return True
+
+
+def test_the_installed_operator_answers_its_probes_and_works(helm: Path, server: Cluster, tmp_path: Path) -> None:
+    """With the chart's own account, roles and arguments; only the port is another one."""
+    install_crds(server)
+    installed = render(helm, *NAMESPACED, "crds.install=false")
+    server.kubectl("apply", "-f", "-", stdin=installed)
+    (deployment,) = objects(installed, "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    probe = container["livenessProbe"]["httpGet"]
+    assert container["command"] == ["laketable"]
+    assert container["startupProbe"]["httpGet"] == probe
+    assert {"name": probe["port"], "containerPort": 8080} in container["ports"]
+    port = free_port()
+    arguments = [text.replace("0.0.0.0:8080", f"127.0.0.1:{port}") for text in container["args"]]
+    assert arguments[:2] == ["operator", "run"]
+    kubeconfig = server.service_account(SYSTEM, pod["serviceAccountName"])
+    with running_operator(kubeconfig, tmp_path / "operator.log", arguments[2:]) as operator:
+        url = f"http://127.0.0.1:{port}{probe['path']}"
+        assert eventually(lambda: _status(url)) == 200
+        server.create_namespace("theirs")
+        for namespace in ("theirs", "ours"):
+            server.apply(policy("strict", namespace, autoApprove=["metadata-only"]))
+
+        def is_valid() -> bool:
+            conditions = server.get("lakepolicy", "strict", "ours").get("status", {}).get("conditions", [])
+            return any(found["type"] == "Ready" and found["status"] == "True" for found in conditions)
+
+        assert eventually(is_valid)
+        assert "conditions" not in server.get("lakepolicy", "strict", "theirs")["status"]
+        assert "Forbidden" not in operator.log
+        assert operator.stop() == 0
+
+
+def _status(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return int(answer.status)
+    except OSError:
+        return 0

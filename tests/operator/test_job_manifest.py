@@ -1,0 +1,109 @@
+"""The Job of a data operation: its names, and that a real API server accepts it where Pod Security is restricted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reconciler.model.documents import check_resource
+from reconciler.model.manifest import LakeCatalog
+from reconciler.operator.job_manifest import JobSettings, config_map, job, job_name
+from reconciler.operator.manifests import read_table
+from reconciler.operator.objects import Meta
+from reconciler.plan.operations import Backfill, BackfillColumn, Operation, OperationClass, OperationKind, Plan
+from tests.kube.cluster import Cluster, KubectlError
+
+SETTINGS = JobSettings(
+    cluster="test", image="laketable:1", service_account="default", ttl_seconds=600, deadline_seconds=3600
+)
+OPERATION = "0123456789abcdef"
+TABLE = Meta(name="orders", uid="11111111-2222-3333-4444-555555555555", namespace="sales", generation=3)
+
+
+def lake(namespace: str, **runtime: Any) -> LakeCatalog:
+    data: Any = {
+        "apiVersion": "laketable.dev/v1alpha1",
+        "kind": "LakeCatalog",
+        "metadata": {"name": "lake", "namespace": namespace},
+        "spec": {
+            "properties": {"type": "rest", "uri": "https://catalog.example"},
+            "secretRef": {"name": "lake-credentials"},
+            "runtime": {"type": "job", **runtime},
+        },
+    }
+    manifest, faults = check_resource(data)
+    assert isinstance(manifest, LakeCatalog), faults
+    return manifest
+
+
+def plan() -> Plan:
+    work = Backfill(columns=(BackfillColumn(name="double", field_id=2, sql="amount * 2"),))
+    operation = Operation(
+        id=OPERATION, kind=OperationKind.BACKFILL, summary="s", operation_class=OperationClass.REWRITE, work=work
+    )
+    wanted = read_table(_table(), "test")
+    return Plan(table=wanted.desired.ident, owner="o", catalog="lake", base=None, operations=(operation,))
+
+
+def _table() -> Any:
+    return {
+        "apiVersion": "laketable.dev/v1alpha1",
+        "kind": "LakeTable",
+        "metadata": {"name": "orders", "namespace": "sales", "uid": TABLE.uid, "managedFields": []},
+        "spec": {"columns": [{"name": "id", "type": "long"}]},
+    }
+
+
+@pytest.mark.parametrize("name", ["orders", "o" * 63, "a.b_c", "x"])
+def test_job_names_fit_and_name_the_operation(name: str) -> None:
+    made = job_name(name, OPERATION)
+    assert len(made) <= 63
+    assert made.startswith("lt-")
+    assert made.endswith(f"-{OPERATION}")
+    assert not set(made) - set("abcdefghijklmnopqrstuvwxyz0123456789-")
+
+
+def test_a_restricted_namespace_accepts_the_pod_and_the_document_holds_no_secret(
+    cluster: Cluster, operator_kubeconfig: object
+) -> None:
+    namespace = cluster.create_namespace("restricted", **{"pod-security.kubernetes.io/enforce": "restricted"})
+    catalog = lake(namespace, memory="2Gi", cores=2)
+    made: Any = job("lt-orders-1", TABLE, catalog, plan(), SETTINGS)
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "try", "namespace": namespace, "labels": made["spec"]["template"]["metadata"]["labels"]},
+        "spec": made["spec"]["template"]["spec"],
+    }
+    import json
+
+    cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", stdin=json.dumps(pod))
+    whole = {"apiVersion": "batch/v1", "kind": "Job", **made}
+    cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", stdin=json.dumps(whole))
+    wanted = read_table(_table(), "test")
+    handed: Any = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        **config_map("lt-orders-1", "uid-1", wanted, catalog, plan()),
+    }
+    cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", stdin=json.dumps(handed))
+    assert "secret" not in handed["data"]["catalog.yaml"].lower().replace("secretref", "")
+
+    # The control: the same namespace refuses a pod that asks for more.
+    pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = True
+    with pytest.raises(KubectlError) as refused:
+        cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod))
+    assert "restricted" in refused.value.stderr
+
+
+def test_the_pod_has_no_token_a_read_only_root_and_only_its_catalogs_secret() -> None:
+    made: Any = job("lt-orders-1", TABLE, lake("platform"), plan(), SETTINGS)
+    pod = made["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
+    assert [v["secret"]["secretName"] for v in pod["volumes"] if "secret" in v] == ["lake-credentials"]
+    assert made["spec"]["activeDeadlineSeconds"] == 3600
+    assert made["spec"]["ttlSecondsAfterFinished"] == 600
+    environment = {entry["name"] for entry in pod["containers"][0]["env"]}
+    assert not any("TOKEN" in name or "KEY" in name for name in environment)

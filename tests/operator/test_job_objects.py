@@ -1,0 +1,127 @@
+"""Jobs as objects, on a node that starts none of their pods: adopted, replaced, cancelled, gone with their table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reconciler.catalogs.iceberg import IcebergCatalog
+from reconciler.model.table import TableIdent
+from tests.kube.cluster import Cluster
+from tests.kube.operator import Operator, catalog, condition, eventually, table, wait_for
+from tests.operator.test_jobs import JOB, fill, with_computed
+
+WAITING = {**JOB, "image": "laketable:no-node-has-it"}
+
+
+@pytest.fixture
+def running(cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog) -> dict[str, Any]:
+    """A table whose backfill has a Job that waits for a node."""
+    cluster.apply(catalog("lake", namespace, _properties(lake), runtime=WAITING))
+    spec = table("orders", namespace, "id long", "amount long")
+    cluster.apply(spec)
+    wait_for(cluster, namespace, "orders", "InSync")
+    fill(lake, TableIdent((namespace,), "orders"), 10)
+    wanted = with_computed(spec)
+    cluster.apply(wanted)
+    wait_for(cluster, namespace, "orders", "Applying")
+    return wanted
+
+
+def _properties(lake: IcebergCatalog) -> dict[str, str]:
+    return {key: str(value) for key, value in lake.settings.properties.items()}
+
+
+def job_of(cluster: Cluster, namespace: str) -> dict[str, Any]:
+    (job,) = [j for j in cluster.list("jobs", namespace) if "deletionTimestamp" not in j["metadata"]]
+    return job
+
+
+def test_a_job_that_vanishes_is_made_again_with_its_plan(
+    cluster: Cluster, namespace: str, running: dict[str, Any]
+) -> None:
+    first = job_of(cluster, namespace)
+    cluster.kubectl("delete", "job", first["metadata"]["name"], "-n", namespace)
+    second = eventually(lambda: _another(cluster, namespace, first))
+    assert second["metadata"]["name"] == first["metadata"]["name"]
+    eventually(lambda: _plan_of(cluster, namespace, second))
+
+
+def test_a_job_without_its_plan_gets_it(cluster: Cluster, namespace: str, running: dict[str, Any]) -> None:
+    job = job_of(cluster, namespace)
+    cluster.kubectl("delete", "configmap", job["metadata"]["name"], "-n", namespace)
+    eventually(lambda: _plan_of(cluster, namespace, job))
+
+
+def test_a_restarted_operator_goes_on_with_the_job_there_is(
+    cluster: Cluster, operator: Operator, namespace: str, running: dict[str, Any]
+) -> None:
+    job = job_of(cluster, namespace)
+    operator.restart()
+    cluster.kubectl("annotate", "lt", "orders", "-n", namespace, "laketable.dev/reconcile-now=1")
+    eventually(lambda: "watching" in operator.log)
+    wait_for(cluster, namespace, "orders", "Applying")
+    assert job_of(cluster, namespace)["metadata"]["uid"] == job["metadata"]["uid"]
+
+
+def test_another_expression_replaces_the_job(cluster: Cluster, namespace: str, running: dict[str, Any]) -> None:
+    first = job_of(cluster, namespace)
+    changed = {**running, "spec": {**running["spec"], "columns": [*running["spec"]["columns"]]}}
+    changed["spec"]["columns"][2] = {**changed["spec"]["columns"][2], "computed": {"expression": "amount * 3"}}
+    cluster.apply(changed)
+    waiting = wait_for(cluster, namespace, "orders", "AwaitingApproval")
+    # The column is there by now, so this is no first backfill of a new column any more: it waits for its hash.
+    assert condition(waiting, "Ready")["reason"] == "ApprovalRequired"
+    changed["spec"]["approval"] = {"plan": waiting["status"]["plan"]["hash"]}
+    cluster.apply(changed)
+    second = eventually(lambda: _another(cluster, namespace, first))
+    assert second["metadata"]["name"] != first["metadata"]["name"]
+    assert job_of(cluster, namespace)["metadata"]["name"] == second["metadata"]["name"]
+
+
+def test_cancelling_stops_the_job_until_the_annotation_goes(
+    cluster: Cluster, namespace: str, running: dict[str, Any]
+) -> None:
+    cluster.kubectl("annotate", "lt", "orders", "-n", namespace, "laketable.dev/cancel=true")
+    wait_for(cluster, namespace, "orders", "Cancelled")
+    eventually(lambda: not cluster.list("jobs", namespace))
+    cluster.kubectl("annotate", "lt", "orders", "-n", namespace, "laketable.dev/cancel-")
+    eventually(lambda: job_of(cluster, namespace))
+
+
+def test_the_job_goes_with_its_table(
+    cluster: Cluster, namespace: str, lake: IcebergCatalog, running: dict[str, Any]
+) -> None:
+    cluster.kubectl("delete", "laketable", "orders", "-n", namespace, "--timeout=20s")
+    eventually(lambda: not cluster.list("jobs", namespace))
+    eventually(
+        lambda: not [m for m in cluster.list("configmaps", namespace) if m["metadata"]["name"].startswith("lt-")]
+    )
+    assert lake.get_table_spec(TableIdent((namespace,), "orders"))
+
+
+def test_jobs_in_the_operators_own_pod_need_its_leave(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+) -> None:
+    cluster.apply(catalog("lake", namespace, _properties(lake), runtime={"type": "connect", "url": "sc://spark"}))
+    spec = table("orders", namespace, "id long", "amount long")
+    cluster.apply(spec)
+    wait_for(cluster, namespace, "orders", "InSync")
+    ident = TableIdent((namespace,), "orders")
+    fill(lake, ident, 10)
+    cluster.apply(with_computed(spec))
+    refused = wait_for(cluster, namespace, "orders", "Stalled")
+    assert condition(refused, "Ready")["reason"] == "Unsupported"
+    assert len(lake.get_table_spec(ident).spec.schema.fields) == 2
+
+
+def _another(cluster: Cluster, namespace: str, first: dict[str, Any]) -> dict[str, Any] | None:
+    jobs = [j for j in cluster.list("jobs", namespace) if j["metadata"]["uid"] != first["metadata"]["uid"]]
+    return jobs[0] if jobs else None
+
+
+def _plan_of(cluster: Cluster, namespace: str, job: dict[str, Any]) -> bool:
+    found = cluster.list("configmaps", namespace)
+    owners = [m["metadata"].get("ownerReferences", [{}])[0].get("uid") for m in found]
+    return job["metadata"]["uid"] in owners

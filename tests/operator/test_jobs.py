@@ -1,0 +1,114 @@
+"""Data jobs in the cluster: a Job backfills a computed column, with progress in the status; what dies is resumed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from reconciler.catalogs.iceberg import IcebergCatalog
+from reconciler.model.table import TableIdent
+from tests.kube.cluster import Cluster
+from tests.kube.kubelet import Kubelet
+from tests.kube.operator import Operator, catalog, condition, eventually, policy, table, wait_for
+
+pytestmark = pytest.mark.spark  # in the pods
+
+JOB = {"type": "job", "image": "laketable:test", "memory": "1Gi", "cores": 1}
+
+
+def fill(lake: IcebergCatalog, ident: TableIdent, rows: int, ingest: str = "seed") -> None:
+    batch = pa.record_batch({"id": pa.array(range(rows), pa.int64()), "amount": pa.array(range(rows), pa.int64())})
+    lake.commit(ident, [lake.write_batch(ident, batch, ingest)])
+
+
+def values(lake: IcebergCatalog, ident: TableIdent) -> list[dict[str, Any]]:
+    return [row for batch in lake.open_reader(ident).scan() for row in batch.to_pylist()]
+
+
+@pytest.fixture
+def orders(cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog) -> dict[str, Any]:
+    """A table with rows, whose catalog runs its jobs as Kubernetes Jobs."""
+    spec = table("orders", namespace, "id long", "amount long")
+    cluster.apply(spec)
+    wait_for(cluster, namespace, "orders", "InSync")
+    fill(lake, TableIdent((namespace,), "orders"), 10)
+    properties = {key: str(value) for key, value in lake.settings.properties.items()}
+    cluster.apply(catalog("lake", namespace, properties, runtime=JOB))
+    return spec
+
+
+def with_computed(spec: dict[str, Any], expression: str = "amount * 2") -> dict[str, Any]:
+    added = {"name": "double", "type": "long", "computed": {"expression": expression}}
+    return {**spec, "spec": {**spec["spec"], "columns": [*spec["spec"]["columns"], added]}}
+
+
+def test_a_computed_column_is_backfilled_by_a_job(
+    cluster: Cluster, kubelet: Kubelet, namespace: str, lake: IcebergCatalog, orders: dict[str, Any]
+) -> None:
+    kubelet.hold = True
+    cluster.apply(with_computed(orders))
+    running = wait_for(cluster, namespace, "orders", "Applying")
+    assert condition(running, "Ready")["reason"] == "JobRunning"
+    assert condition(running, "BackfillComplete")["status"] == "False"
+    (job,) = cluster.list("jobs", namespace)
+    operation = running["status"]["operation"]
+    assert operation["jobRef"] == f"{namespace}/{job['metadata']['name']}"
+    assert job["metadata"]["name"] == f"lt-orders-{operation['id']}"
+    kubelet.hold = False
+
+    done = wait_for(cluster, namespace, "orders", "InSync", 120)
+    assert condition(done, "BackfillComplete")["status"] == "True"
+    assert all(row["double"] == row["amount"] * 2 for row in values(lake, TableIdent((namespace,), "orders")))
+    assert "operation" not in done["status"]
+    plans = cluster.list("laketableplans", namespace)
+    assert {plan["status"]["phase"] for plan in plans} == {"Applied"}
+    (config_map,) = [m for m in cluster.list("configmaps", namespace) if m["metadata"]["name"].startswith("lt-")]
+    assert config_map["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+
+
+def test_a_job_that_dies_is_started_again(
+    cluster: Cluster, kubelet: Kubelet, namespace: str, lake: IcebergCatalog, orders: dict[str, Any]
+) -> None:
+    cluster.apply(with_computed(orders, "amount + 1"))
+    job = eventually(lambda: cluster.list("jobs", namespace))[0]
+    pod = eventually(lambda: [name for name in kubelet.names if name.startswith(job["metadata"]["name"])])[0]
+    kubelet.kill(pod)
+    cluster.kubectl("delete", "job", job["metadata"]["name"], "-n", namespace)
+    wait_for(cluster, namespace, "orders", "InSync", 120)
+    assert all(row["double"] == row["amount"] + 1 for row in values(lake, TableIdent((namespace,), "orders")))
+
+
+def test_a_view_is_filled_and_refreshed_when_its_source_changes(
+    cluster: Cluster, kubelet: Kubelet, namespace: str, lake: IcebergCatalog, orders: dict[str, Any]
+) -> None:
+    # Without a LakePolicy a view's first rows wait for approval, like every rewrite.
+    cluster.apply(policy("views", namespace, autoApprove=["metadata-only", "audit", "rewrite"]))
+    view = {
+        "query": f"SELECT count(*) AS n, sum(amount) AS total FROM `{namespace}`.orders",
+        "refresh": {"onSourceChange": True},
+    }
+    spec = table("totals", namespace, materializedView=view, reconcile={"interval": "5s"})
+    del spec["spec"]["columns"]
+    cluster.apply(spec)
+    totals = TableIdent((namespace,), "totals")
+    fresh = wait_for(cluster, namespace, "totals", "InSync", 180)
+    assert condition(fresh, "Fresh")["status"] == "True"
+    assert values(lake, totals) == [{"n": 10, "total": 45}]
+    fill(lake, TableIdent((namespace,), "orders"), 5, "more")
+    eventually(lambda: values(lake, totals) == [{"n": 15, "total": 55}], 180, 1.0)
+
+
+def test_beside_a_cluster_a_subprocess_does_the_work(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+) -> None:
+    spec = table("orders", namespace, "id long", "amount long")
+    cluster.apply(spec)
+    wait_for(cluster, namespace, "orders", "InSync")
+    ident = TableIdent((namespace,), "orders")
+    fill(lake, ident, 10)
+    cluster.apply(with_computed(spec, "amount - 1"))
+    wait_for(cluster, namespace, "orders", "InSync", 120)
+    assert all(row["double"] == row["amount"] - 1 for row in values(lake, ident))
+    assert cluster.list("jobs", namespace) == []

@@ -1,0 +1,62 @@
+"""The Dockerfile, as far as it can be read: images hold what the tests ran with, and the jars that a job looks for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from reconciler.engines.catalog_conf import AWS_BUNDLE
+from reconciler.engines.session import ICEBERG, PACKAGES, PYSPARK, cached_jars
+from reconciler.operator.job_manifest import TEMPORARY
+
+ROOT = Path(__file__).parent.parent
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+_PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==(\S+)", re.MULTILINE)
+
+
+def pins(lock: str) -> dict[str, str]:
+    return dict(_PIN.findall((ROOT / "requirements" / lock).read_text()))
+
+
+@pytest.mark.parametrize(
+    ("lock", "wanted", "unwanted"),
+    [
+        ("operator.lock", {"kopf", "aiohttp", "pyiceberg"}, {"pyspark"}),
+        ("job.lock", {"pyspark", "pyiceberg"}, {"kopf"}),
+    ],
+)
+def test_an_image_holds_the_versions_that_were_tested(lock: str, wanted: set[str], unwanted: set[str]) -> None:
+    found = pins(lock)
+    assert found.items() <= pins("dev.lock").items()
+    assert wanted <= found.keys()
+    assert not unwanted & found.keys()
+    assert f"requirements/{lock}" in DOCKERFILE
+
+
+def test_the_job_image_brings_every_jar_that_a_job_looks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = (*PACKAGES, f"{AWS_BUNDLE}:{ICEBERG}")
+    assert pins("job.lock")["pyspark"] == PYSPARK
+    brought = re.findall(r"--checksum=sha256:[0-9a-f]{64} \\\n +\$\{MAVEN\}/(\S+) \\\n +(\S+)/(\S+\.jar)\n", DOCKERFILE)
+    for package in packages:
+        group, artifact, version = package.split(":")
+        source = f"{group.replace('.', '/')}/{artifact}/{version}/{artifact}-{version}.jar"
+        (found,) = [(folder, name) for address, folder, name in brought if address == source]
+        assert f"LAKETABLE_JARS={found[0]}" in DOCKERFILE
+        monkeypatch.setenv("LAKETABLE_JARS", str(tmp_path))
+        assert cached_jars(packages) is None
+        (tmp_path / found[1]).touch()
+    assert cached_jars(packages) == tuple(tmp_path / name for _, _, name in brought)
+
+
+def test_images_and_pods_agree_on_the_user_and_on_where_it_may_write() -> None:
+    (deployment,) = [
+        found
+        for found in yaml.safe_load_all((ROOT / "charts" / "raw" / "operator.yaml").read_text())
+        if found["kind"] == "Deployment"
+    ]
+    user = deployment["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
+    assert f"USER {user}:{user}" in DOCKERFILE
+    assert f"-Djava.io.tmpdir={TEMPORARY}" in DOCKERFILE

@@ -39,8 +39,8 @@ def test_the_pod_is_started_again_unless_its_exit_is_final() -> None:
 
 
 def test_the_command_is_one_that_the_program_understands() -> None:
-    words = execute_command("/work/plan.json.gz", catalogs=["/work/catalog.yaml"], result="/dev/termination-log")
+    words = execute_command("/plans/plan.json.gz", catalogs=["/plans/catalog.yaml"], result="/dev/termination-log")
     assert words[:2] == ["laketable", "execute"]
     context = command.make_context("execute", words[2:])
-    assert context.params["catalogs"] == ("/work/catalog.yaml",)
+    assert context.params["catalogs"] == ("/plans/catalog.yaml",)
     assert context.params["output"] == "json"

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 
 # What an earlier run parsed must not decide how this one ends; tests of the cache name a folder of their own.
 os.environ["LAKETABLE_CACHE"] = "off"
+# Nor must the terminal that somebody runs the tests in.
+for _variable in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
+    os.environ.pop(_variable, None)
 
 # The same examples on every run: only a change turns it red. HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
-_CONFIGURED = ("PYICEBERG_", "LAKETABLE_", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE")
+_CONFIGURED = ("PYICEBERG_", "LAKETABLE_")
 JVM_FIXTURES = {"connect_url", "rest_catalog", "spark"}
 
 

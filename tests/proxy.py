@@ -9,14 +9,17 @@ Put it before a server, give its `uri` to the client, and plan faults:
         ...
         assert proxy.requests[-1].path.endswith("/orders")
 
-Each planned fault is used up by the requests it matches, in the order planned.
+Each planned fault is used up by the requests it matches, in the order planned. Watches of a Kubernetes API are passed on
+as they come.
 """
 
 from __future__ import annotations
 
 import contextlib
 import http.client
+import select
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -70,10 +73,11 @@ class _Planned:
 
 
 class FaultProxy:
-    """A threading reverse proxy on the loopback; usable as a context manager."""
+    """A threading reverse proxy on the loopback; usable as a context manager. `context` is for an upstream by HTTPS."""
 
-    def __init__(self, upstream: str) -> None:
+    def __init__(self, upstream: str, context: ssl.SSLContext | None = None) -> None:
         self.upstream = urlsplit(upstream)
+        self._context = context
         self.latency_seconds = 0.0
         self._planned: list[_Planned] = []
         self._requests: list[Recorded] = []
@@ -116,6 +120,13 @@ class FaultProxy:
                     planned.times -= 1
                     return planned.fault
         return None
+
+    def connect(self) -> http.client.HTTPConnection:
+        """Make a connection to the upstream; it is opened by its first request."""
+        host, port = self.upstream.hostname or "", self.upstream.port
+        if self.upstream.scheme == "https":
+            return http.client.HTTPSConnection(host, port, timeout=60, context=self._context)
+        return http.client.HTTPConnection(host, port, timeout=60)
 
     def record(self, request: Recorded) -> None:
         """Remember one request."""
@@ -164,6 +175,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._record(body, None, fault.status)
             self._answer(fault.status, fault.headers, fault.body)
             return
+        if self.command == "GET" and "watch=true" in self.path:
+            self._pass_on()
+            return
         status, headers, answer = self._forward(body)
         fault.call()
         if fault.drop_after:
@@ -175,14 +189,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._record(body, status, status)
             self._answer(status, headers, answer, truncate=fault.truncate)
 
-    do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = handle_request
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = handle_request
 
     def _forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
         headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP_BY_HOP}
         for attempt in (1, 2):
             if self.upstream is None:
-                to = self.owner.upstream
-                self.upstream = http.client.HTTPConnection(to.hostname or "", to.port, timeout=60)
+                self.upstream = self.owner.connect()
             try:
                 self.upstream.request(self.command, self.path, body or None, headers)
                 response = self.upstream.getresponse()
@@ -197,6 +210,29 @@ class _Handler(BaseHTTPRequestHandler):
             kept = {k: v for k, v in response.getheaders() if k.lower() not in (*_HOP_BY_HOP, "content-length")}
             return response.status, kept, data
         return 502, {}, b""
+
+    def _pass_on(self) -> None:
+        """Pass on an answer that has no end, until one of both sides goes away."""
+        upstream = self.owner.connect()
+        self.close_connection = True
+        with contextlib.suppress(OSError, ValueError, http.client.HTTPException), contextlib.closing(upstream):
+            headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP_BY_HOP}
+            upstream.request("GET", self.path, headers=headers)
+            there = upstream.sock
+            there.settimeout(None)
+            threading.Thread(target=_end_with, args=(self.connection, there), daemon=True).start()
+            response = upstream.getresponse()
+            self._record(b"", response.status, response.status)
+            self.send_response_only(response.status)
+            self.send_header("Content-Type", response.getheader("Content-Type", ""))
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.flush()
+            while data := response.read1(65536):
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+                self.wfile.flush()
+            self.wfile.write(b"0\r\n\r\n")
+            self.wfile.flush()
 
     def _answer(self, status: int, headers: Mapping[str, str], body: bytes, *, truncate: bool = False) -> None:
         self.send_response_only(status)
@@ -231,3 +267,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Stay silent."""
+
+
+def _end_with(client: socket.socket, upstream: socket.socket) -> None:
+    """Shut the upstream's side when the client closes: nobody reads from it any more."""
+    with contextlib.suppress(OSError, ValueError):
+        select.select([client], [], [])  # it says nothing while it watches
+        upstream.shutdown(socket.SHUT_RDWR)

@@ -121,3 +121,37 @@ def test_latency(proxy: FaultProxy) -> None:
 def test_an_upstream_that_is_gone_is_a_502() -> None:
     with FaultProxy("http://127.0.0.1:1") as proxy:
         assert post(proxy, "x")[0] == 502
+
+
+def test_a_watch_is_passed_on_as_it_comes_and_ends_with_its_reader() -> None:
+    ended = threading.Event()
+    proceed = threading.Event()
+
+    class Watched(_Upstream):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            try:
+                while True:
+                    self.wfile.write(b"5\r\nevent\r\n")
+                    self.wfile.flush()
+                    proceed.wait(5)
+            except OSError:
+                ended.set()
+
+    upstream = ThreadingHTTPServer(("127.0.0.1", 0), Watched)
+    upstream.daemon_threads = True
+    threading.Thread(target=upstream.serve_forever, args=(0.02,), daemon=True).start()
+    with FaultProxy(f"http://127.0.0.1:{upstream.server_address[1]}") as proxy:
+        connection = http.client.HTTPConnection(proxy.uri.removeprefix("http://"), timeout=5)
+        connection.request("GET", "/x?watch=true")
+        response = connection.getresponse()
+        assert response.read(5) == b"event"  # though the answer has no end
+        response.close()
+        connection.close()
+        proceed.set()
+        assert ended.wait(5)
+        assert [request.upstream_status for request in proxy.requests] == [200]
+    upstream.shutdown()
+    upstream.server_close()

@@ -122,8 +122,7 @@ class Cluster:
     def wait_ready(self, seconds: float = START_SECONDS) -> None:
         """Wait until the API server says that it is ready."""
         deadline = time.monotonic() + seconds
-        context = ssl.create_default_context(cafile=str(self._pki.path("ca.crt")))
-        context.load_cert_chain(self._pki.path("admin.crt"), self._pki.path("admin.key"))
+        context = self.trust(admin=True)
         while time.monotonic() < deadline:
             for name, process in self._processes.items():
                 if process.poll() is not None:
@@ -135,6 +134,13 @@ class Cluster:
                     return
             time.sleep(0.05)
         raise EnvironmentProblem("The API server did not become ready.", where=str(self.folder / "kube-apiserver.log"))
+
+    def trust(self, *, admin: bool = False) -> ssl.SSLContext:
+        """Return how to know the API server, and with `admin` to be known there as the administrator."""
+        context = ssl.create_default_context(cafile=str(self._pki.path("ca.crt")))
+        if admin:
+            context.load_cert_chain(self._pki.path("admin.crt"), self._pki.path("admin.key"))
+        return context
 
     def stop(self, name: str, number: int = signal.SIGTERM) -> None:
         """Stop one of the programs."""

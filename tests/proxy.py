@@ -9,8 +9,8 @@ Put it before a server, give its `uri` to the client, and plan faults:
         ...
         assert proxy.requests[-1].path.endswith("/orders")
 
-Each planned fault is used up by the requests it matches, in the order planned. Watches of a Kubernetes API are passed on
-as they come.
+Each planned fault is used up by the requests it matches, in the order planned. Watches of a Kubernetes API are passed
+on as they come.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reconciler.errors import InvalidInput, LakeError, Unauthenticated
+from reconciler.errors import LakeError, Unauthenticated
 from reconciler.model.manifest.table import Reconcile
 from reconciler.model.quantities import parse_duration
 from reconciler.operator import jobs, plans
-from reconciler.operator.actions import act, actor, propose_one, with_upkeep
+from reconciler.operator.actions import act, with_upkeep
 from reconciler.operator.adoption import adoption
 from reconciler.operator.api import ApiNotFound
 from reconciler.operator.case import Case
@@ -16,9 +16,9 @@ from reconciler.operator.conditions import merge_patch
 from reconciler.operator.context import Context
 from reconciler.operator.deletion import delete_table, keep_finalizer
 from reconciler.operator.gate import Gate
-from reconciler.operator.manifests import Wanted, columns_source, read_table, with_columns
+from reconciler.operator.intake import policies_of, propose_case, refuse_silent_rename, require_all, with_config_map
+from reconciler.operator.manifests import Wanted, read_table
 from reconciler.operator.objects import (
-    CONFIG_MAPS,
     POLICIES,
     TABLES,
     Json,
@@ -28,19 +28,15 @@ from reconciler.operator.objects import (
     meta_of,
     text_at,
 )
-from reconciler.operator.policies import has_selector, policies_for
 from reconciler.operator.pool import OpenCatalog, catalog_key
 from reconciler.operator.queue import Again
 from reconciler.operator.reasons import STANDINGS, EventReason, Reason, reason_of
 from reconciler.operator.status import Found, table_status
-from reconciler.operator.store import CANCEL, TAKE_OWNERSHIP, PlanEntry
-from reconciler.operator.tenancy import is_local, require_access
+from reconciler.operator.store import CANCEL, PlanEntry
 from reconciler.operator.upkeep import due
-from reconciler.pipeline import Approval, Request
-from reconciler.plan.policy import Policy, grew_too_much
+from reconciler.plan.policy import grew_too_much
 from reconciler.plan.view_query import named_sources
 
-_VERB = {"Observe": "read", "Plan": "plan", "Apply": "apply"}
 _EVENTS = {
     Reason.APPROVAL_REQUIRED: EventReason.APPROVAL_REQUIRED,
     Reason.DENIED: EventReason.DENIED,
@@ -134,10 +130,10 @@ async def _look(ctx: Context, key: Key, raw: Json) -> Found:
         message = f"LakeTable {rival.key.namespace}/{rival.key.name} is older and claims {rival.identifier} too."
         return Found(reason=Reason.OWNERSHIP_CONFLICT, message=f"{message} Delete one of the two.")
     meta = meta_of(raw)
-    raw = await _with_columns(ctx, raw, meta)
+    raw = await with_config_map(ctx, raw, meta)
     wanted = await ctx.pool.run(lambda: read_table(raw, ctx.settings.cluster))
     settings = wanted.manifest.spec.reconcile or Reconcile()
-    _refuse_silent_rename(raw, wanted)
+    refuse_silent_rename(raw, wanted)
     if settings.suspend:
         return Found(reason=Reason.SUSPENDED)
     place = catalog_key(ctx.store, wanted.manifest, meta.namespace)
@@ -149,78 +145,17 @@ async def _look(ctx: Context, key: Key, raw: Json) -> Found:
         raise
 
 
-async def _with_columns(ctx: Context, raw: Json, meta: Meta) -> Json:
-    source = columns_source(raw)
-    if source is None:
-        return raw
-    name, entry = source
-    try:
-        found = await ctx.api.get(CONFIG_MAPS, meta.namespace, name)
-    except ApiNotFound as error:
-        raise InvalidInput(
-            f"There is no ConfigMap {meta.namespace}/{name}.", where="spec.schemaFrom", hint="Create it."
-        ) from error
-    text = mapping_at(found, "data").get(entry)
-    if not isinstance(text, str):
-        raise InvalidInput(f"ConfigMap {name} has no key {entry}.", where="spec.schemaFrom", hint="Correct the key.")
-    return await ctx.pool.run(lambda: with_columns(raw, text, f"ConfigMap {meta.namespace}/{name}, {entry}"))
-
-
-def _refuse_silent_rename(raw: Json, wanted: Wanted) -> None:
-    """Refuse another identifier without renamedFrom: it would leave one table alone and make another one."""
-    before, desired = text_at(raw, "status", "table", "identifier"), wanted.desired
-    if before and before not in (str(desired.ident), str(desired.renamed_from)):
-        raise InvalidInput(
-            f"This resource is about {before}, and its spec now names {desired.ident}.",
-            where="spec.identifier",
-            hint=f"To rename the table write renamedFrom: {before}; for another table make another resource.",
-        )
-
-
 async def _propose(
     ctx: Context, raw: Json, meta: Meta, wanted: Wanted, settings: Reconcile, catalog: OpenCatalog
 ) -> Case:
-    _require_all(catalog, meta.namespace, wanted, settings, allow_local=ctx.settings.allow_local_catalogs)
+    allow_local = ctx.settings.allow_local_catalogs
+    require_all(catalog.manifest, meta.namespace, wanted, settings, allow_local=allow_local)
     view = wanted.desired.view
     sources = named_sources(view.query) if view is not None else ()
     place = (catalog.namespace, catalog.settings.name)
     ctx.store.put_reads(Key(TABLES.kind, meta.namespace, meta.name), frozenset((*place, str(s)) for s in sources))
-    request = Request(
-        desired=wanted.desired,
-        catalog=catalog.catalog,
-        catalog_name=catalog.settings.name,
-        policies=await _policies(ctx, meta.namespace, list(ctx.store.policies.values())),
-        actor=actor(ctx.settings.cluster),
-    )
-    take = meta.annotations.get(TAKE_OWNERSHIP, "")
-    proposal = await propose_one(ctx, request, Approval())
-    seen = proposal.current
-    if take and seen is not None and seen.version.uuid == take:
-        proposal = await propose_one(ctx, request, Approval(take_ownership=True))
-    if proposal.error is not None:
-        raise proposal.error
     key = catalog_key(ctx.store, wanted.manifest, meta.namespace)
-    return Case.of(raw, wanted, settings, catalog, key, request, proposal)
-
-
-def _require_all(
-    catalog: OpenCatalog, namespace: str, wanted: Wanted, settings: Reconcile, *, allow_local: bool
-) -> None:
-    """Refuse what the LakeCatalog does not grant, before anything of it is read: a view's sources too."""
-    desired = wanted.desired
-    if desired.location is not None and not allow_local and is_local(desired.location):
-        raise InvalidInput("The location is on the operator's own machine.", where="spec.location")
-    for table in filter(None, (desired.ident, desired.renamed_from)):
-        require_access(catalog.manifest, namespace, table, _VERB[settings.mode])
-    if desired.view is not None:
-        for source in named_sources(desired.view.query):
-            require_access(catalog.manifest, namespace, source, "read")
-
-
-async def _policies(ctx: Context, namespace: str, raws: list[Json]) -> tuple[Policy, ...]:
-    # Only selectors ask for labels: an operator of one namespace may not be allowed to read namespaces.
-    labels = await ctx.namespace_labels(namespace) if any(map(has_selector, raws)) else {}
-    return policies_for(raws, namespace, labels, ctx.settings.namespace)
+    return await propose_case(ctx, raw, meta, wanted, settings, catalog, key)
 
 
 # ---------------------------------------------------------------- deciding
@@ -293,10 +228,10 @@ async def _read_again(ctx: Context, case: Case) -> Case:
     namespace = case.meta.namespace
     catalog = await ctx.pool.open(case.catalog_key, fresh=True)
     allow_local = ctx.settings.allow_local_catalogs
-    _require_all(catalog, namespace, case.wanted, case.settings, allow_local=allow_local)
+    require_all(catalog.manifest, namespace, case.wanted, case.settings, allow_local=allow_local)
     raws = [
         raw
         for place in dict.fromkeys((namespace, ctx.settings.namespace))
         async for raw in ctx.api.list_all(POLICIES, place)
     ]
-    return case.rejudged(ctx.now_ms(), catalog=catalog, policies=await _policies(ctx, namespace, raws))
+    return case.rejudged(ctx.now_ms(), catalog=catalog, policies=await policies_of(ctx, namespace, raws))

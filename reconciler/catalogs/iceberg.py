@@ -62,7 +62,7 @@ class IcebergCatalog:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.settings = settings
-        self._backend = backend or _backend(settings, cache_folder)
+        self._backend = backend or open_backend(settings, cache_folder)
         self._now_ms = now_ms
         self._sleep = sleep
 
@@ -408,7 +408,7 @@ def _outcome(loaded: Loaded, *, replayed: bool = False) -> CommitOutcome:
     )
 
 
-def _backend(settings: CatalogSettings, cache_folder: Path | None) -> Backend:
+def open_backend(settings: CatalogSettings, cache_folder: Path | None = None) -> Backend:
     """Choose the backend; each is imported only where it is used, since a no-op plan is mostly imports."""
     if settings.kind == "rest" and not settings.text("py-catalog-impl"):
         if not settings.uri.startswith(("http://", "https://")):

@@ -6,7 +6,7 @@ and several times the CPU per request, and Kopf's own request functions are priv
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from urllib.parse import urlencode
 
@@ -63,10 +63,14 @@ class ApiUnavailable(ApiError):
 
 
 class KubeApi:
-    """Requests to one API server; an async context manager, used from one event loop."""
+    """Requests to one API server; an async context manager, used from one event loop.
 
-    def __init__(self, connection: Connection) -> None:
+    `guard` is asked before each write, and raises when there must be none.
+    """
+
+    def __init__(self, connection: Connection, guard: Callable[[], None] = lambda: None) -> None:
         self._connection = connection
+        self._guard = guard
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> KubeApi:
@@ -102,19 +106,27 @@ class KubeApi:
                 return
             query = {**query, "continue": proceed}
 
-    async def create(self, resource: Resource, namespace: str | None, body: Json) -> Json:
-        """Create one object; raises ApiExists."""
+    async def create(self, resource: Resource, namespace: str | None, body: Json, *, fenced: bool = True) -> Json:
+        """Create one object; raises ApiExists. The Lease itself is not `fenced` by the Lease."""
         whole: Json = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-        return await self._request("POST", resource.path(namespace), body=whole)
+        return await self._request("POST", resource.path(namespace), body=whole, fenced=fenced)
 
     async def patch(
-        self, resource: Resource, namespace: str | None, name: str, body: Json, *, part: str | None = None
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Json,
+        *,
+        part: str | None = None,
+        fenced: bool = True,
     ) -> Json:
         """Merge a patch into one object, or into a part of it such as `status`.
 
         With a resourceVersion in the patch a changed object is an ApiConflict.
         """
-        return await self._request("PATCH", resource.path(namespace, name, part), body=body, content=MERGE_PATCH)
+        path = resource.path(namespace, name, part)
+        return await self._request("PATCH", path, body=body, content=MERGE_PATCH, fenced=fenced)
 
     async def delete(self, resource: Resource, namespace: str | None, name: str, *, uid: str) -> None:
         """Delete exactly the object with this uid, and what it owns; one that is gone is no error."""
@@ -132,12 +144,15 @@ class KubeApi:
         query: Mapping[str, str] | None = None,
         body: Json | None = None,
         content: str = "application/json",
+        fenced: bool = True,
     ) -> Json:
         if self._session is None:
             raise RuntimeError("the client is not open")
         url = f"{self._connection.server}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": "application/json", "Content-Type": content, **self._connection.headers()}
         data = None if body is None else msgspec.json.encode(body)
+        if fenced and method != "GET":
+            self._guard()
         try:
             async with self._session.request(method, url, headers=headers, data=data) as response:
                 content_read = await response.read()

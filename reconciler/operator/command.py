@@ -44,6 +44,19 @@ def command() -> None:
     show_default=True,
     help="Who data jobs run as.",
 )
+@click.option(
+    "--lease",
+    default="laketable-operator",
+    show_default=True,
+    help="The Lease in the operator's own namespace that lets one of several operators act.",
+)
+@click.option("--no-lease", is_flag=True, help="Act without a Lease: only where no other operator can run.")
+@click.option(
+    "--identity",
+    envvar="LAKETABLE_IDENTITY",
+    default="",
+    help="Who holds the Lease: unique to this operator, and the same after its restart; by default made up.",
+)
 @click.option("--liveness", default="", help="Where to answer liveness probes: http://0.0.0.0:8080/healthz.")
 @click.option(
     "--allow-local-catalogs", is_flag=True, help="Let LakeCatalogs name addresses of this machine (development)."
@@ -63,6 +76,9 @@ def run_command(
     history_limit: int,
     job_image: str,
     job_service_account: str,
+    lease: str,
+    no_lease: bool,
+    identity: str,
     liveness: str,
     allow_local_catalogs: bool,
     own_cloud_identity: bool,
@@ -94,6 +110,8 @@ def run_command(
         history_limit=history_limit,
         job_image=job_image,
         job_service_account=job_service_account,
+        lease="" if no_lease else lease,
+        identity=identity,
         liveness=liveness,
         allow_local_catalogs=allow_local_catalogs,
         own_cloud_identity=own_cloud_identity,

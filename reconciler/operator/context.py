@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from reconciler.operator.api import KubeApi
 from reconciler.operator.events import EventWriter
+from reconciler.operator.lease import Fence
 from reconciler.operator.objects import NAMESPACES, Json, Key, Resource, mapping_at, meta_of
 from reconciler.operator.pool import CatalogPool
 from reconciler.operator.reasons import EventReason
@@ -32,6 +33,7 @@ class Context:
     pool: CatalogPool
     events: EventWriter
     enqueue: Callable[[Key], None]
+    fence: Fence
     now_ms: Callable[[], int] = epoch_ms
     _labels: dict[str, tuple[float, Mapping[str, str]]] = field(default_factory=dict)
 

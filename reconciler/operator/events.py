@@ -9,6 +9,7 @@ import os
 import socket
 
 from reconciler.operator.api import ApiError, ApiExists, KubeApi
+from reconciler.operator.lease import NotLeading
 from reconciler.operator.objects import EVENTS, Json, Resource, meta_of, print_time
 from reconciler.operator.reasons import EventReason
 from reconciler.render.safe import clean
@@ -65,5 +66,5 @@ class EventWriter:
             await self._api.create(EVENTS, namespace, body)
         except ApiExists:
             return
-        except ApiError as error:
+        except (ApiError, NotLeading) as error:
             logger.warning("an event was not written: %s", error)

@@ -252,5 +252,6 @@ async def _last_words(ctx: Context, raw: Json, failed: str | None) -> Told | Non
 
 
 async def _ensure_local(ctx: Context, case: Case, plan: Plan) -> JobState:
+    ctx.fence.require()  # a subprocess is asked nothing once it runs
     state = await local_jobs.ensure(ctx.settings.cluster, case, plan, notify=lambda: ctx.enqueue(case.key))
     return JobState(ref=f"process {state.pid}", is_running=state.is_running, progress=state.progress, told=state.told)

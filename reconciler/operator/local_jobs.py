@@ -72,23 +72,23 @@ async def ensure(cluster: str, case: Case, plan: Plan, *, notify: Callable[[], N
     return started
 
 
-async def stop(table_uid: str) -> None:
-    """End a table's job."""
+async def stop(table_uid: str, grace_seconds: float = _GRACE_SECONDS) -> None:
+    """End a table's job; without grace it ends where it stands, and the table tells where that is."""
     known = _JOBS.pop(table_uid, None)
     if known is None:
         return
     with contextlib.suppress(ProcessLookupError):
-        known.process.terminate()
+        known.process.terminate() if grace_seconds else known.process.kill()
     try:
-        await asyncio.wait_for(known.process.wait(), _GRACE_SECONDS)
+        await asyncio.wait_for(known.process.wait(), grace_seconds or _GRACE_SECONDS)
     except TimeoutError:
         known.process.kill()
         await known.process.wait()
 
 
-async def stop_everything() -> None:
-    """End every job: the operator stops."""
-    await asyncio.gather(*(stop(uid) for uid in list(_JOBS)))
+async def stop_everything(grace_seconds: float = _GRACE_SECONDS) -> None:
+    """End every job: the operator stops, or lost its Lease."""
+    await asyncio.gather(*(stop(uid, grace_seconds) for uid in list(_JOBS)))
 
 
 async def _start(cluster: str, case: Case, plan: Plan, wanted: frozenset[str]) -> LocalJob:

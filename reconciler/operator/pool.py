@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
+import contextvars
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,12 +19,13 @@ from typing import TypeVar
 import msgspec
 
 from reconciler.catalogs.connection import CatalogSettings, explicit
-from reconciler.catalogs.iceberg import IcebergCatalog
+from reconciler.catalogs.iceberg import IcebergCatalog, open_backend
 from reconciler.errors import InvalidInput, LakeError
 from reconciler.model.documents import check_resource
 from reconciler.model.faults import print_document_path
 from reconciler.model.manifest import LakeCatalog, LakeTable
 from reconciler.operator.api import ApiForbidden, ApiNotFound, KubeApi
+from reconciler.operator.guarded import GuardedBackend, Timed
 from reconciler.operator.objects import CATALOGS, SECRETS, Json, Key, mapping_at, meta_of
 from reconciler.operator.store import Store
 from reconciler.operator.tenancy import catalog_properties
@@ -66,17 +69,45 @@ class _Kept(msgspec.Struct):
 
 
 class CatalogPool:
-    """Gives reconcilers their catalogs."""
+    """Gives reconcilers their catalogs; `guard` is asked before each write to one, `timed` hears of every call."""
 
-    def __init__(self, api: KubeApi, *, threads: int, allow_local: bool = False) -> None:
+    def __init__(
+        self,
+        api: KubeApi,
+        *,
+        threads: int,
+        allow_local: bool = False,
+        guard: Callable[[], None] = lambda: None,
+        timed: Timed = lambda _call, _outcome, _seconds: None,
+    ) -> None:
         self._api = api
+        self._guard, self._timed = guard, timed
+        self._busy = 0
         self._kept: dict[Key, _Kept] = {}
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="pipeline")
         self._allow_local = allow_local
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Run a blocking call on a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        """Run a blocking call on a thread; it stays in the reconcile's own term of the Lease."""
+        context = contextvars.copy_context()
+        running = self._threads.submit(context.run, work)
+        self._busy += 1
+        loop = asyncio.get_running_loop()
+
+        def ended(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is gone: nobody counts any more
+                loop.call_soon_threadsafe(self._ended)
+
+        running.add_done_callback(ended)
+        return await asyncio.wrap_future(running)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no blocking call is under way; one may outlive the reconcile that was cancelled."""
+        return self._busy == 0
+
+    def _ended(self) -> None:
+        self._busy -= 1
 
     async def open(self, key: Key, *, fresh: bool = False) -> OpenCatalog:
         """Return a LakeCatalog's connection; `fresh` reads resource and Secret again, as is due before a write.
@@ -99,7 +130,8 @@ class CatalogPool:
         if kept is None or kept.identity != identity:
             properties = catalog_properties(manifest, secret, allow_local=self._allow_local)
             settings = explicit(key.name, properties, origin=str(key))
-            opened = OpenCatalog(manifest, settings, IcebergCatalog(settings), meta.uid)
+            backend = GuardedBackend(open_backend(settings), self._guard, self._timed)
+            opened = OpenCatalog(manifest, settings, IcebergCatalog(settings, backend=backend), meta.uid)
             kept = _Kept(identity, opened, time.monotonic())
             self._kept[key] = kept
         kept.read_at = time.monotonic()

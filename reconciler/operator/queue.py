@@ -100,6 +100,17 @@ class WorkQueue:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), None if wait is None else max(wait, 0.0))
 
+    async def halt(self) -> None:
+        """Stop at once: forget what was to be done, cancel what is under way and wait until it is."""
+        self._ready.clear()
+        self._due.clear()
+        self._timers.clear()
+        self._again.clear()
+        await self.drain(0)
+        self._due.clear()
+        self._timers.clear()
+        self._failures.clear()
+
     async def drain(self, seconds: float) -> None:
         """Wait for what is under way, then cancel it."""
         if self._tasks:

@@ -7,15 +7,21 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import threading
+import time
 from collections.abc import AsyncIterator, MutableMapping
+from functools import partial
+from uuid import uuid4
 
 from reconciler.errors import EnvironmentProblem
-from reconciler.operator import local_jobs, watch
+from reconciler.operator import watch
 from reconciler.operator.api import ApiError, ApiNotFound, KubeApi
 from reconciler.operator.connection import Connection
 from reconciler.operator.context import Context
 from reconciler.operator.events import EventWriter
+from reconciler.operator.leading import Prime, lead, unless, until_answered
+from reconciler.operator.lease import Alone, Fence, Leadership, Lease
 from reconciler.operator.objects import (
     CATALOGS,
     NAMESPACES,
@@ -36,6 +42,7 @@ from reconciler.operator.worker import Worker, group_of, lane_of, place_of
 
 logger = logging.getLogger("laketable.operator")
 _CLUSTER_DIGITS = 8
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1, 30
 
 
 def forget_environment(environ: MutableMapping[str, str], *, keep_cloud: bool) -> None:
@@ -53,43 +60,58 @@ def forget_environment(environ: MutableMapping[str, str], *, keep_cloud: bool) -
 
 
 async def operate(connection: Connection, settings: Settings) -> None:
-    """Run until told to stop by SIGTERM or SIGINT, or until a watch dies."""
+    """Run until told to stop by SIGTERM or SIGINT."""
     forget_environment(os.environ, keep_cloud=settings.own_cloud_identity)
     stop, end_watch = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with KubeApi(connection) as api, _queue_of(api, settings) as (ctx, queue):
-        await _prime(ctx, queue)
-        logger.info("watching %d LakeTables as cluster %s", len(ctx.store.tables), ctx.settings.cluster)
-        registry = watch.registry(ctx.store, queue.add)
-        watching = asyncio.create_task(watch.run(settings, registry, end_watch), name="watch")
-        working = asyncio.create_task(queue.run(), name="work")
-        stopping = asyncio.create_task(stop.wait(), name="stop")
-        done, _ = await asyncio.wait({watching, working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    fence = Fence()
+    async with KubeApi(connection, fence.require) as api, _queue_of(api, settings, fence) as (ctx, queue):
+        prime = partial(_prime, ctx, queue)
+        lease = _leadership(api, fence, settings)
+        watching = asyncio.create_task(_watch(ctx, queue, prime, stop, end_watch), name="watch")
+        leading = asyncio.create_task(lead(ctx, queue, lease, prime, stop), name="lead")
+        await asyncio.wait({watching, leading}, return_when=asyncio.FIRST_COMPLETED)
+        stop.set()
         end_watch.set()
-        working.cancel()
-        await queue.drain(settings.grace_seconds)
-        await local_jobs.stop_everything()
-        await ctx.events.flush()
-        stopping.cancel()
-        if working in done:
-            await working
+        await leading
+        await watching
+
+
+def _leadership(api: KubeApi, fence: Fence, settings: Settings) -> Leadership:
+    if not settings.lease:
+        return Alone(fence)
+    identity = settings.identity or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+    return Lease(api, fence, namespace=settings.namespace, name=settings.lease, identity=identity)
+
+
+async def _watch(ctx: Context, queue: WorkQueue, prime: Prime, stop: asyncio.Event, end: threading.Event) -> None:
+    """Watch for ever: watches that end by themselves are started again, and what they missed is read."""
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        started = time.monotonic()
         try:
-            await watching
-        except Exception as error:
-            raise EnvironmentProblem(
-                f"The watches of the Kubernetes API ended ({place_of(error)}).",
-                hint="Start the operator again; if that does not help, look at its role and the CRDs.",
-            ) from error
+            await watch.run(ctx.settings, watch.registry(ctx.store, queue.add), end)
+            place = "without an error"
+        except Exception as error:  # noqa: BLE001  (Kopf's own, of any kind)
+            place = place_of(error)
+        if stop.is_set():
+            return
+        if time.monotonic() - started > LONGEST_PAUSE_SECONDS:
+            pause = FIRST_PAUSE_SECONDS
+        logger.error("the watches ended (%s); they are started again in %d s", place, pause)
+        await unless(stop, asyncio.sleep(pause))
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        await unless(stop, until_answered(prime))
 
 
 @contextlib.asynccontextmanager
-async def _queue_of(api: KubeApi, settings: Settings) -> AsyncIterator[tuple[Context, WorkQueue]]:
+async def _queue_of(api: KubeApi, settings: Settings, fence: Fence) -> AsyncIterator[tuple[Context, WorkQueue]]:
     store = Store()
-    pool = CatalogPool(api, threads=settings.threads, allow_local=settings.allow_local_catalogs)
+    pool = CatalogPool(api, threads=settings.threads, allow_local=settings.allow_local_catalogs, guard=fence.require)
     keys: list[Key] = []
-    ctx = Context(settings, api, store, pool, EventWriter(api), keys.append)
+    ctx = Context(settings, api, store, pool, EventWriter(api), keys.append, fence)
     queue = WorkQueue(
         work=Worker(ctx),
         group_of=group_of(store),
@@ -128,6 +150,7 @@ async def _prime(ctx: Context, queue: WorkQueue) -> None:
                 ) from error
     for key in (*ctx.store.catalogs, *ctx.store.policies, *ctx.store.tables):
         queue.add(key)
+    logger.info("watching %d LakeTables as cluster %s", len(ctx.store.tables), ctx.settings.cluster)
 
 
 def _remember(store: Store, kind: str, raw: Json) -> None:

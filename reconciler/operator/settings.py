@@ -9,6 +9,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Options of `laketable operator run`.
 
     `namespaces` empty: every one. `cluster` is the first part of an owner's name: two clusters must not share it.
+    `lease` "": act without one. No two operators may share an `identity`; "" makes one up.
     """
 
     namespace: str
@@ -25,6 +26,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     job_ttl_seconds: int = 600
     job_deadline_seconds: int = 24 * 3600
     grace_seconds: float = 20.0
+    lease: str = "laketable-operator"
+    identity: str = ""
     liveness: str = ""
 
     @property

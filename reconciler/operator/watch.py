@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, repeat
 
 import kopf
 
@@ -20,6 +21,16 @@ from reconciler.operator.settings import Settings
 from reconciler.operator.store import Store, plan_entry
 
 Enqueue = Callable[[Key], None]
+WATCH_SECONDS = 60
+"""How long one request of a watch lasts: a connection that died without a word is noticed soon after."""
+
+
+class Backoffs:
+    """Kopf's pauses before it asks again after a 5xx or 429: without an end, for an end of them ends the watches."""
+
+    def __iter__(self) -> Iterator[float]:
+        """Wait longer each time, up to 5 seconds."""
+        return chain((0.5, 1, 2, 3), repeat(5.0))
 
 
 def registry(store: Store, enqueue: Enqueue) -> kopf.OperatorRegistry:
@@ -53,7 +64,10 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.scanning.disabled = True
     settings.peering.standalone = True
     settings.networking.request_timeout = 30
-    settings.watching.server_timeout = 300
+    settings.networking.connect_timeout = 5
+    settings.networking.error_backoffs = Backoffs()
+    settings.watching.server_timeout = WATCH_SECONDS
+    settings.watching.client_timeout = WATCH_SECONDS + 15
     settings.queueing.idle_timeout = 1.0
 
 

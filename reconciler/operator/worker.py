@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from reconciler.operator.api import ApiConflict, ApiError
 from reconciler.operator.catalog import reconcile_catalog
 from reconciler.operator.context import Context
+from reconciler.operator.lease import NotLeading
 from reconciler.operator.objects import CATALOGS, POLICIES, TABLES, Key
 from reconciler.operator.policy import reconcile_policy
 from reconciler.operator.queue import Again
@@ -37,11 +38,14 @@ class Worker:
         """Reconcile one key; never raises."""
         started = time.monotonic()
         outcome, again = "done", Again(failed=True)
+        self.ctx.fence.enter()
         try:
             again = await RECONCILERS[key.kind](self.ctx, key)
             outcome = "retry" if again.failed else "done"
         except ApiConflict:
             outcome, again = "conflict", Again(_SOON)  # somebody changed it since it was read
+        except NotLeading:
+            outcome, again = "not-leading", Again()  # all keys are looked at when the Lease is held again
         except ApiError as error:
             outcome = "error"
             logger.warning("%s: %s", key, error)

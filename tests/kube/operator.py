@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import yaml
 
@@ -47,14 +48,15 @@ def install_crds(cluster: Cluster) -> None:
 
 
 class Operator:
-    """One operator process; `log` is what it said."""
+    """One operator process; `log` is what it said. It keeps its identity, hence the Lease, when it is restarted."""
 
     def __init__(self, kubeconfig: Path, log: Path, options: Sequence[str] = (), **environment: str) -> None:
         self.log_path = log
         start = [sys.executable, "-c", _PROGRAM, "operator", "run", "--namespace", NAMESPACE, "--allow-local-catalogs"]
         self._command = [*start, *options]
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "PYTHONPATH") if name in os.environ}
-        self._environment = {"PYTHONPATH": str(ROOT), **kept, "KUBECONFIG": str(kubeconfig), **environment}
+        own = {"KUBECONFIG": str(kubeconfig), "LAKETABLE_IDENTITY": f"test-{uuid4().hex[:8]}"}
+        self._environment = {"PYTHONPATH": str(ROOT), **kept, **own, **environment}
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:

@@ -24,7 +24,7 @@ SYSTEM = "laketable-system"
 IMAGE = "image.repository=registry.example/laketable-operator"
 NAMESPACED = ("watchNamespaces={ours}", "clusterName=test", "jobs.serviceAccount=laketable-job")
 RAW = {
-    "rbac.yaml": ("role",),
+    "rbac.yaml": ("role", "lease"),
     "operator.yaml": ("service-accounts", "binding", "deployment", "networkpolicy", "poddisruptionbudget"),
     "user-roles.yaml": ("user-roles",),
 }

@@ -11,7 +11,7 @@ from tests.kube.operator import ACCOUNT, NAMESPACE, ROOT, catalog, install_crds,
 
 
 def test_a_role_per_namespace_suffices(tmp_path: Path, sqlite_catalog: dict[str, str]) -> None:
-    (cluster_role,) = yaml.safe_load_all((ROOT / "charts" / "raw" / "rbac.yaml").read_text())
+    cluster_role, *lease = yaml.safe_load_all((ROOT / "charts" / "raw" / "rbac.yaml").read_text())
     rules = cluster_role["rules"]
     with running_cluster(tmp_path / "cluster") as cluster:
         install_crds(cluster)
@@ -27,6 +27,7 @@ def test_a_role_per_namespace_suffices(tmp_path: Path, sqlite_catalog: dict[str,
             }
             version = {"apiVersion": "rbac.authorization.k8s.io/v1"}
             cluster.apply({**version, **role}, {**version, **binding})
+        cluster.apply(*lease)
         cluster.create_namespace("theirs")
         options = ["--watch", "ours", "--cluster", "test"]
         with running_operator(kubeconfig, tmp_path / "operator.log", options) as operator:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,21 @@ _PROGRAM = "import sys; from reconciler.cli.main import run; sys.exit(run(sys.ar
 class Kubelet:
     """Plays the node for every pod of a cluster; start it as a context manager."""
 
-    def __init__(self, cluster: Cluster, folder: Path, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        folder: Path,
+        environment: dict[str, str] | None = None,
+        *,
+        image: str = IMAGE,
+        addresses: Mapping[str, str] | None = None,
+    ) -> None:
+        """Run the pods of one image; `addresses`: where something is, as a pod is told, and as this node reaches it."""
         self._cluster = cluster
         self._folder = folder
         self._environment = environment or {}
+        self._image = image
+        self._addresses = addresses or {}
         self._running: dict[str, tuple[dict[str, Any], subprocess.Popen[bytes]]] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="kubelet", daemon=True)
@@ -78,7 +90,7 @@ class Kubelet:
             pods = {pod["metadata"]["uid"]: pod for pod in json.loads(listed)["items"]}
             for uid, pod in pods.items():
                 phase = pod.get("status", {}).get("phase", "Pending")
-                is_ours = pod["spec"]["containers"][0].get("image") == IMAGE
+                is_ours = pod["spec"]["containers"][0].get("image") == self._image
                 if is_ours and uid not in self._running and phase == "Pending" and not self.hold:
                     self._start(uid, pod)
             for uid in list(self._running):
@@ -136,7 +148,7 @@ class Kubelet:
                 return None
             texts = {} if kind == "secret" else found.get("data", {})
             for key, value in texts.items():
-                (place / key).write_text(value)
+                (place / key).write_text(self._reachable(value))
             packed = found.get("data", {}) if kind == "secret" else found.get("binaryData", {})
             for key, value in packed.items():
                 (place / key).write_bytes(base64.b64decode(value))
@@ -146,6 +158,11 @@ class Kubelet:
         }
         (folder / "termination").write_text("")
         return mounts | {"/dev/termination-log": str(folder / "termination")}
+
+    def _reachable(self, text: str) -> str:
+        for told, real in self._addresses.items():
+            text = text.replace(told, real)
+        return text
 
     def _look_after(self, uid: str, pod: dict[str, Any] | None) -> None:
         known, process = self._running[uid]

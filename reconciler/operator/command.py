@@ -58,6 +58,31 @@ def command() -> None:
     help="Who holds the Lease: unique to this operator, and the same after its restart; by default made up.",
 )
 @click.option("--liveness", default="", help="Where to answer liveness probes: http://0.0.0.0:8080/healthz.")
+@click.option("--webhook", default="", help="Where to serve admission: 0.0.0.0:9443; by default it is not served.")
+@click.option(
+    "--webhook-configuration",
+    default="laketable",
+    show_default=True,
+    help="The ValidatingWebhookConfiguration to keep leading here.",
+)
+@click.option(
+    "--webhook-secret",
+    default="laketable-webhook",
+    show_default=True,
+    help="The Secret in the operator's own namespace for the webhook's certificate and path.",
+)
+@click.option(
+    "--webhook-service",
+    default="laketable-webhook",
+    show_default=True,
+    help="The Service that leads API servers to the webhook.",
+)
+@click.option("--webhook-url", default="", help="Where API servers reach the webhook without a Service: https://….")
+@click.option(
+    "--webhook-certificates",
+    default="",
+    help="A folder with tls.crt and tls.key of somebody else, cert-manager for one; by default they are made.",
+)
 @click.option(
     "--allow-local-catalogs", is_flag=True, help="Let LakeCatalogs name addresses of this machine (development)."
 )
@@ -80,6 +105,12 @@ def run_command(
     no_lease: bool,
     identity: str,
     liveness: str,
+    webhook: str,
+    webhook_configuration: str,
+    webhook_secret: str,
+    webhook_service: str,
+    webhook_url: str,
+    webhook_certificates: str,
     allow_local_catalogs: bool,
     own_cloud_identity: bool,
     log_level: str,
@@ -93,7 +124,7 @@ def run_command(
         ) from error
     from reconciler.operator.connection import connect
     from reconciler.operator.run import cluster_name, operate
-    from reconciler.operator.settings import Settings
+    from reconciler.operator.settings import Settings, WebhookSettings
 
     logging.basicConfig(
         stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -113,6 +144,17 @@ def run_command(
         lease="" if no_lease else lease,
         identity=identity,
         liveness=liveness,
+        webhook=WebhookSettings(
+            host=_address(webhook)[0],
+            port=_address(webhook)[1],
+            configuration=webhook_configuration,
+            secret=webhook_secret,
+            service=webhook_service,
+            url=webhook_url.rstrip("/"),
+            certificates=webhook_certificates,
+        )
+        if webhook
+        else None,
         allow_local_catalogs=allow_local_catalogs,
         own_cloud_identity=own_cloud_identity,
     )
@@ -128,3 +170,11 @@ def run_command(
 
     asyncio.run(main())
     return ExitCode.OK
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Read HOST:PORT."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise click.BadParameter(f"'{text}' is no HOST:PORT.", param_hint="--webhook")
+    return host.strip("[]"), int(port)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -13,8 +13,10 @@ from reconciler.model.faults import Fault, print_document_path
 from reconciler.model.manifest import LakeTable
 from reconciler.model.table import Desired
 from reconciler.operator.objects import Json, mapping_at, meta_of
+from reconciler.render.safe import clean
 
 TOLD = 3
+TOLD_IN_LINES = 20
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -24,15 +26,41 @@ class Wanted(msgspec.Struct, frozen=True):
     desired: Desired
 
 
-def read_table(raw: Json, cluster: str) -> Wanted:
-    """Check a LakeTable; raises InvalidInput that names the first faults."""
+Tell = Callable[[Sequence[Fault], str], InvalidInput]
+"""Makes one refusal of the faults of a kind."""
+
+
+def in_one_line(faults: Sequence[Fault], kind: str) -> InvalidInput:
+    """Tell the first faults in one line, as a status holds it."""
+    told = [fault_text(fault) for fault in faults[:TOLD]]
+    more = f" And {len(faults) - TOLD} more." if len(faults) > TOLD else ""
+    return InvalidInput(f"{' '.join(told)}{more}" or f"The resource is no {kind}.")
+
+
+def line_by_line(faults: Sequence[Fault], kind: str) -> InvalidInput:
+    """Tell every fault on a line of its own, as `laketable validate` does."""
+    told = [fault_text(fault) for fault in faults[:TOLD_IN_LINES]]
+    more = [f"And {len(faults) - TOLD_IN_LINES} more."] if len(faults) > TOLD_IN_LINES else []
+    return InvalidInput("\n".join([*told, *more]) or f"The resource is no {kind}.")
+
+
+def fault_text(fault: Fault) -> str:
+    """Say what is wrong where, and what next."""
+    path = print_document_path(fault.path)
+    text = clean(f"{path}: {fault.message}" if path else fault.message)
+    text = text if text.endswith((".", "?")) else f"{text}."
+    return f"{text} {clean(fault.hint)}".rstrip()
+
+
+def read_table(raw: Json, cluster: str, tell: Tell = in_one_line) -> Wanted:
+    """Check a LakeTable; raises InvalidInput that names the faults."""
     from reconciler.sql.manifest_checks import expression_faults
 
     manifest, faults = check_resource(_with_namespace(raw))
     if not faults and isinstance(manifest, LakeTable):
         faults = expression_faults(manifest)
     if faults or not isinstance(manifest, LakeTable):
-        raise _invalid(faults)
+        raise tell(faults, LakeTable.__name__)
     return Wanted(manifest, to_desired(manifest, cluster))
 
 
@@ -40,19 +68,6 @@ def _with_namespace(raw: Json) -> Json:
     """Leave out of the metadata what only the API server and other tools write there."""
     meta = meta_of(raw)
     return {**raw, "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}}
-
-
-def _invalid(faults: Sequence[Fault]) -> InvalidInput:
-    told = [_sentence(fault) for fault in faults[:TOLD]]
-    more = f" And {len(faults) - TOLD} more." if len(faults) > TOLD else ""
-    return InvalidInput(f"{' '.join(told)}{more}" or "The resource is no LakeTable.")
-
-
-def _sentence(fault: Fault) -> str:
-    path = print_document_path(fault.path)
-    text = f"{path}: {fault.message}" if path else fault.message
-    text = text if text.endswith((".", "?")) else f"{text}."
-    return f"{text} {fault.hint}".rstrip()
 
 
 def columns_source(raw: Json) -> tuple[str, str] | None:

@@ -12,7 +12,7 @@ import binascii
 import contextlib
 import contextvars
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -77,6 +77,7 @@ class CatalogPool:
         *,
         threads: int,
         allow_local: bool = False,
+        reserved: Collection[str] = (),
         guard: Callable[[], None] = lambda: None,
         timed: Timed = lambda _call, _outcome, _seconds: None,
     ) -> None:
@@ -85,7 +86,7 @@ class CatalogPool:
         self._busy = 0
         self._kept: dict[Key, _Kept] = {}
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="pipeline")
-        self._allow_local = allow_local
+        self._allow_local, self._reserved = allow_local, reserved
 
     async def run(self, work: Callable[[], _T]) -> _T:
         """Run a blocking call on a thread; it stays in the reconcile's own term of the Lease."""
@@ -128,7 +129,7 @@ class CatalogPool:
         secret, version = await self._secret(manifest)
         identity = (meta.uid, meta.generation, version)
         if kept is None or kept.identity != identity:
-            properties = catalog_properties(manifest, secret, allow_local=self._allow_local)
+            properties = catalog_properties(manifest, secret, allow_local=self._allow_local, reserved=self._reserved)
             settings = explicit(key.name, properties, origin=str(key))
             backend = GuardedBackend(open_backend(settings), self._guard, self._timed)
             opened = OpenCatalog(manifest, settings, IcebergCatalog(settings, backend=backend), meta.uid)

@@ -10,9 +10,11 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import AsyncIterator, Mapping, MutableMapping
 from functools import partial
 from uuid import uuid4
+
+import msgspec
 
 from reconciler.errors import EnvironmentProblem
 from reconciler.operator import watch
@@ -59,15 +61,26 @@ def forget_environment(environ: MutableMapping[str, str], *, keep_cloud: bool) -
         environ["AWS_SHARED_CREDENTIALS_FILE"] = environ["AWS_CONFIG_FILE"] = os.devnull
 
 
+def environment_catalogs(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Name the catalogs that PyIceberg finds in an environment."""
+    found = (name.lower().split("__", 2) for name in environ if name.lower().startswith("pyiceberg_catalog__"))
+    return tuple(sorted({parts[1].replace("_", "-") for parts in found if len(parts) == 3}))
+
+
 async def operate(connection: Connection, settings: Settings) -> None:
     """Run until told to stop by SIGTERM or SIGINT."""
+    settings = msgspec.structs.replace(settings, reserved_catalogs=environment_catalogs(os.environ))
     forget_environment(os.environ, keep_cloud=settings.own_cloud_identity)
     stop, end_watch = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     fence = Fence()
-    async with KubeApi(connection, fence.require) as api, _queue_of(api, settings, fence) as (ctx, queue):
+    async with (
+        KubeApi(connection, fence.require) as api,
+        _queue_of(api, settings, fence) as (ctx, queue),
+        _admission(ctx, connection),
+    ):
         prime = partial(_prime, ctx, queue)
         lease = _leadership(api, fence, settings)
         watching = asyncio.create_task(_watch(ctx, queue, prime, stop, end_watch), name="watch")
@@ -77,6 +90,17 @@ async def operate(connection: Connection, settings: Settings) -> None:
         end_watch.set()
         await leading
         await watching
+
+
+@contextlib.asynccontextmanager
+async def _admission(ctx: Context, connection: Connection) -> AsyncIterator[None]:
+    if ctx.settings.webhook is None:
+        yield
+        return
+    from reconciler.operator.webhook import serving
+
+    async with serving(ctx, connection, ctx.settings.webhook):
+        yield
 
 
 def _leadership(api: KubeApi, fence: Fence, settings: Settings) -> Leadership:
@@ -109,7 +133,13 @@ async def _watch(ctx: Context, queue: WorkQueue, prime: Prime, stop: asyncio.Eve
 @contextlib.asynccontextmanager
 async def _queue_of(api: KubeApi, settings: Settings, fence: Fence) -> AsyncIterator[tuple[Context, WorkQueue]]:
     store = Store()
-    pool = CatalogPool(api, threads=settings.threads, allow_local=settings.allow_local_catalogs, guard=fence.require)
+    pool = CatalogPool(
+        api,
+        threads=settings.threads,
+        allow_local=settings.allow_local_catalogs,
+        reserved=settings.reserved_catalogs,
+        guard=fence.require,
+    )
     keys: list[Key] = []
     ctx = Context(settings, api, store, pool, EventWriter(api), keys.append, fence)
     queue = WorkQueue(

@@ -5,11 +5,29 @@ from __future__ import annotations
 import msgspec
 
 
+class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where admission is served, and how the API server finds it.
+
+    `configuration` is the ValidatingWebhookConfiguration that is kept right, `secret` holds the certificate and the
+    path. `url` is for an operator outside the cluster, else `service` leads to it. `certificates` is a folder with a
+    certificate of somebody else, who then also tells the configuration whom to trust.
+    """
+
+    host: str
+    port: int
+    configuration: str
+    secret: str
+    service: str
+    url: str = ""
+    certificates: str = ""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Options of `laketable operator run`.
 
     `namespaces` empty: every one. `cluster` is the first part of an owner's name: two clusters must not share it.
     `lease` "": act without one. No two operators may share an `identity`; "" makes one up.
+    `reserved_catalogs` are names of catalogs in the operator's own environment, which no LakeCatalog may have.
     """
 
     namespace: str
@@ -29,6 +47,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease: str = "laketable-operator"
     identity: str = ""
     liveness: str = ""
+    webhook: WebhookSettings | None = None
+    reserved_catalogs: tuple[str, ...] = ()
 
     @property
     def watched(self) -> tuple[str, ...]:

@@ -138,9 +138,14 @@ class Store:
     def rival(self, key: Key) -> TableEntry | None:
         """Return the older resource that claims the same live table."""
         mine = self.tables.get(key)
-        if mine is None:
-            return None
-        others = [self.tables[other] for other in self._claims.get(self.claim_of(mine), ()) if other != key]
+        return self._older(mine) if mine is not None else None
+
+    def rival_of(self, raw: Json) -> TableEntry | None:
+        """Return the older resource that claims the same live table as one that nobody has heard of yet."""
+        return self._older(_table_entry(raw))
+
+    def _older(self, mine: TableEntry) -> TableEntry | None:
+        others = [self.tables[other] for other in self._claims.get(self.claim_of(mine), ()) if other != mine.key]
         oldest = min(others, key=_age, default=None)
         return oldest if oldest is not None and _age(oldest) < _age(mine) else None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
@@ -36,6 +36,7 @@ _KEYS = frozenset(
     }
 )
 _TYPES = frozenset({"rest", "hive", "glue", "dynamodb"})
+_AT_AN_ADDRESS = frozenset({"rest", "hive"})
 _ADDRESSES = frozenset({"uri", "oauth2-server-uri", "s3.endpoint", "glue.endpoint", "gcs.service.host", "warehouse"})
 _LOCAL_NAMES = frozenset({"localhost", "ip6-localhost", "ip6-loopback", "metadata", "metadata.google.internal"})
 _LOCAL_SCHEMES = frozenset({"file", "sqlite", "hdfs+file", "jar", "local"})
@@ -78,26 +79,40 @@ def _covers(pattern: str, namespace: str) -> bool:
     return pattern == "*" or fnmatchcase(namespace, pattern)
 
 
-def catalog_properties(catalog: LakeCatalog, secret: Mapping[str, str], *, allow_local: bool = False) -> dict[str, str]:
+def catalog_properties(
+    catalog: LakeCatalog,
+    secret: Mapping[str, str] | None,
+    *,
+    allow_local: bool = False,
+    reserved: Collection[str] = (),
+) -> dict[str, str]:
     """Return the properties that reach the catalog: the spec's and its Secret's, every one of them allowed.
 
-    `allow_local` lets addresses of this machine through, for an operator that runs beside its catalog in development.
+    `secret` None: it is not known yet, so nothing is missed that it may hold. `allow_local` lets addresses of this
+    machine through, for an operator that runs beside its catalog in development. `reserved` are names of catalogs in
+    the operator's own environment: PyIceberg merges those into any catalog of that name.
     """
     stated = dict(catalog.spec.properties or {})
     where = f"LakeCatalog {catalog.metadata.namespace}/{catalog.metadata.name}"
+    if catalog.metadata.name in reserved:
+        raise InvalidInput(
+            "A catalog of the operator's own environment has this name.",
+            where=where,
+            hint="Choose another name, or take PYICEBERG_CATALOG__… out of the operator's environment.",
+        )
     for key in stated:
         if is_secret_key(key):
             raise InvalidInput(
                 f"'{key}' holds a secret.", where=where, hint="Put it into a Secret and name that in spec.secretRef."
             )
-    merged = {**stated, **secret}
-    problem = next(_problems(merged, allow_local=allow_local), None)
+    merged = {**stated, **(secret or {})}
+    problem = next(_problems(merged, allow_local=allow_local, is_whole=secret is not None), None)
     if problem is not None:
         raise InvalidInput(problem, where=where, hint="docs/tenancy.md lists what a LakeCatalog may set.")
     return merged
 
 
-def _problems(properties: Mapping[str, str], *, allow_local: bool) -> Iterator[str]:
+def _problems(properties: Mapping[str, str], *, allow_local: bool, is_whole: bool) -> Iterator[str]:
     for key, value in properties.items():
         shown = key if _KEY.fullmatch(key) else "a key with odd characters"
         if key not in _KEYS:
@@ -105,8 +120,12 @@ def _problems(properties: Mapping[str, str], *, allow_local: bool) -> Iterator[s
         elif key in _ADDRESSES and not allow_local and is_local(value):
             yield f"'{key}' leads to the operator's own machine or network."
     kind = properties.get("type", "rest" if properties.get("uri", "").startswith(("http://", "https://")) else "")
+    if not is_whole and not kind:
+        return
     if kind not in _TYPES and not (allow_local and kind == "sql"):
         yield f"A catalog of a cluster is one of {', '.join(sorted(_TYPES))}."
+    if is_whole and kind in _AT_AN_ADDRESS and "uri" not in properties:
+        yield f"'uri' is missing: a catalog of type {kind} has an address."
 
 
 def is_local(value: str) -> bool:

@@ -7,10 +7,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import backfill, jobs, longlived, nested, noop, rest, splice, startup, views
+from tests.bench import backfill, jobs, longlived, nested, noop, operator, rest, splice, startup, views
 from tests.bench.report import Row, document, table
 
-PARTS = (startup, noop, rest, longlived, nested, splice, backfill, views, jobs)
+PARTS = (startup, noop, rest, longlived, nested, splice, backfill, views, jobs, operator)
 MEASUREMENTS = {part.NAME: part.measure for part in PARTS}
 
 

@@ -18,11 +18,12 @@ LAKETABLE = str(Path(sys.executable).with_name("laketable"))
 
 @dataclass(frozen=True)
 class Cost:
-    """What one process cost; seconds and MiB. None: not measured."""
+    """What one process cost: seconds, MiB, and how often it did what is counted. None: not measured."""
 
     wall: float
     cpu: float | None = None
     rss: float | None = None
+    count: float | None = None
 
     def times(self, factor: float) -> Cost:
         """Extrapolate the time."""

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 from tests.bench.process import Cost
 
-UNITS = {"cpu": "s CPU", "wall": "s wall", "rss": "MiB"}
+UNITS = {"cpu": " s CPU", "wall": " s wall", "rss": " MiB", "count": ""}
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Row:
     @property
     def target(self) -> str:
         """What it must stay below, in words; empty when it is only a comparison."""
-        bounds = [f"≤ {limit:g} {UNITS[figure]}" for figure, limit in self.limits]
+        bounds = [f"≤ {limit:g}{UNITS[figure]}" for figure, limit in self.limits]
         return ", ".join([*bounds, *([f"≤ {self.factor:g}×"] if self.factor else [])])
 
     @property
@@ -44,14 +44,14 @@ class Row:
         return mine / theirs if mine and theirs else None
 
 
-HEADERS = ("measurement", "what", "CPU s", "wall s", "MiB", "ratio", "target", "verdict")
+HEADERS = ("measurement", "what", "CPU s", "wall s", "MiB", "count", "ratio", "target", "verdict")
 
 
 def table(rows: Sequence[Row]) -> str:
     """Align the rows under their headers."""
     cells = [HEADERS, *(_cells(row) for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(HEADERS))]
-    right = (2, 3, 4, 5)
+    right = (2, 3, 4, 5, 6)
     lines = []
     for line in cells:
         padded = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))]
@@ -70,6 +70,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         _seconds(cost.cpu),
         _seconds(cost.wall),
         _mib(cost.rss),
+        "" if cost.count is None else f"{cost.count:g}",
         ratio,
         row.target,
         verdict,

@@ -26,6 +26,7 @@ NAMESPACED = ("watchNamespaces={ours}", "clusterName=test", "jobs.serviceAccount
 RAW = {
     "rbac.yaml": ("role", "lease"),
     "operator.yaml": ("service-accounts", "binding", "deployment", "networkpolicy", "poddisruptionbudget"),
+    "webhook.yaml": ("webhook",),
     "user-roles.yaml": ("user-roles",),
 }
 HEADER = "# Rendered from charts/laketable by its tests; do not edit.\n"
@@ -138,11 +139,48 @@ def test_secrets_can_be_named_one_by_one(helm: Path) -> None:
     grant = ("rbac.allSecrets=false", "rbac.secrets[0].namespace=ours", "rbac.secrets[0].names={lake-credentials}")
     rendered = objects(render(helm, *grant))
     rules = [
-        (found["kind"], rule) for found in rendered for rule in found.get("rules", ()) if "secrets" in rule["resources"]
+        (found["kind"], found["metadata"].get("namespace"), rule.get("resourceNames"), rule["verbs"])
+        for found in rendered
+        for rule in found.get("rules", ())
+        if "secrets" in rule["resources"]
     ]
-    assert rules == [
-        ("Role", {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["lake-credentials"], "verbs": ["get"]})
+    assert sorted(rules) == [
+        ("Role", SYSTEM, ["laketable-webhook"], ["get", "patch"]),
+        ("Role", "ours", ["lake-credentials"], ["get"]),
     ]
+
+
+def test_cert_manager_makes_the_certificate_where_it_is_asked_to(helm: Path) -> None:
+    ours = render(helm, "webhook.certManager.enabled=true", only=("webhook",))
+    (certificate,), (issuer,) = objects(ours, "Certificate"), objects(ours, "Issuer")
+    (configuration,) = objects(ours, "ValidatingWebhookConfiguration")
+    (service,) = objects(ours, "Service")
+    place = f"{SYSTEM}/{certificate['metadata']['name']}"
+    assert configuration["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": place}
+    assert certificate["spec"]["issuerRef"] == {"kind": "Issuer", "name": issuer["metadata"]["name"]}
+    assert f"{service['metadata']['name']}.{SYSTEM}.svc" in certificate["spec"]["dnsNames"]
+    (deployment,) = objects(render(helm, "webhook.certManager.enabled=true", only=("deployment",)))
+    pod = deployment["spec"]["template"]["spec"]
+    (mount,) = [m for m in pod["containers"][0]["volumeMounts"] if m["name"] == "certificates"]
+    (volume,) = [v for v in pod["volumes"] if v["name"] == "certificates"]
+    assert volume["secret"]["secretName"] == certificate["spec"]["secretName"]
+    assert f"--webhook-certificates={mount['mountPath']}" in pod["containers"][0]["args"]
+    issuer_of_theirs = ("webhook.certManager.issuerRef.kind=ClusterIssuer", "webhook.certManager.issuerRef.name=theirs")
+    theirs = render(helm, "webhook.certManager.enabled=true", *issuer_of_theirs, only=("webhook",))
+    assert not objects(theirs, "Issuer")
+    assert objects(theirs, "Certificate")[0]["spec"]["issuerRef"] == {"kind": "ClusterIssuer", "name": "theirs"}
+
+
+def test_without_the_webhook_nothing_of_it_is_left(helm: Path) -> None:
+    rendered = render(helm, "webhook.enabled=false")
+    assert "webhook" not in rendered
+    assert "9443" not in rendered
+    (configuration,) = objects(render(helm, *NAMESPACED, only=("webhook",)), "ValidatingWebhookConfiguration")
+    (hook,) = configuration["webhooks"]
+    (wanted,) = hook["namespaceSelector"]["matchExpressions"]
+    assert wanted == {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["ours", SYSTEM]}
+    assert hook["failurePolicy"] == "Ignore"
+    assert hook["timeoutSeconds"] <= 10
 
 
 # ---------------------------------------------------------------- on an API server

@@ -10,6 +10,10 @@
 {{ include "laketable.fullname" . }}-operator
 {{- end -}}
 
+{{- define "laketable.webhook" -}}
+{{ include "laketable.fullname" . }}-webhook
+{{- end -}}
+
 {{- define "laketable.account" -}}
 {{- if .Values.serviceAccount.name -}}
 {{ .Values.serviceAccount.name }}
@@ -86,10 +90,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   verbs: [create]
 {{- end -}}
 
-{{/* A pod that asks the outside and answers nobody. */}}
-{{- define "laketable.traffic" -}}
-policyTypes: [Ingress, Egress]
-ingress: []
+{{/* Whom a pod may ask. */}}
+{{- define "laketable.egress" -}}
 egress:
   - ports:  # DNS, node-local caches included
       - {port: 53, protocol: UDP}

@@ -90,6 +90,10 @@ class KubeApi:
         """Read one object; raises ApiNotFound."""
         return await self._request("GET", resource.path(namespace, name))
 
+    async def ask(self, resource: Resource, namespace: str | None = None) -> None:
+        """Find out whether the API server answers, its storage included."""
+        await self._request("GET", resource.path(namespace), query={"limit": "1"})
+
     async def list_all(
         self, resource: Resource, namespace: str | None = None, *, labels: str = ""
     ) -> AsyncIterator[Json]:

@@ -57,7 +57,9 @@ def command() -> None:
     default="",
     help="Who holds the Lease: unique to this operator, and the same after its restart; by default made up.",
 )
-@click.option("--liveness", default="", help="Where to answer liveness probes: http://0.0.0.0:8080/healthz.")
+@click.option(
+    "--listen", default="", help="Where to answer probes and Prometheus, as host:port: /healthz, /readyz, /metrics."
+)
 @click.option("--webhook", default="", help="Where to serve admission: 0.0.0.0:9443; by default it is not served.")
 @click.option(
     "--webhook-configuration",
@@ -104,7 +106,7 @@ def run_command(
     lease: str,
     no_lease: bool,
     identity: str,
-    liveness: str,
+    listen: str,
     webhook: str,
     webhook_configuration: str,
     webhook_secret: str,
@@ -131,6 +133,7 @@ def run_command(
     )
     logging.getLogger("kopf").setLevel(logging.WARNING)
     logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # that signals are ours is no news
+    logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)  # each failed attempt: readiness tells once
     connection = connect()
     settings = Settings(
         namespace=own or connection.default_namespace,
@@ -143,7 +146,7 @@ def run_command(
         job_service_account=job_service_account,
         lease="" if no_lease else lease,
         identity=identity,
-        liveness=liveness,
+        listen=listen,
         webhook=WebhookSettings(
             host=_address(webhook)[0],
             port=_address(webhook)[1],

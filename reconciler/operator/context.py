@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from reconciler.operator.api import KubeApi
 from reconciler.operator.events import EventWriter
+from reconciler.operator.health import Health
 from reconciler.operator.lease import Fence
 from reconciler.operator.objects import NAMESPACES, Json, Key, Resource, mapping_at, meta_of
 from reconciler.operator.pool import CatalogPool
@@ -34,6 +35,7 @@ class Context:
     events: EventWriter
     enqueue: Callable[[Key], None]
     fence: Fence
+    health: Health = field(default_factory=Health)
     now_ms: Callable[[], int] = epoch_ms
     _labels: dict[str, tuple[float, Mapping[str, str]]] = field(default_factory=dict)
 

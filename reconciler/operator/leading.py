@@ -27,15 +27,18 @@ Prime = Callable[[], Awaitable[None]]
 async def lead(ctx: Context, queue: WorkQueue, lease: Leadership, prime: Prime, stop: asyncio.Event) -> None:
     """Work whenever the Lease is held, until `stop`; then end what is under way and give the Lease back."""
     while await unless(stop, lease.acquire()):
+        ctx.health.is_leading = True
         keeping = asyncio.create_task(lease.keep(), name="lease")
-        working = asyncio.create_task(_work(queue, prime), name="work")
+        working = asyncio.create_task(_work(ctx, queue, prime), name="work")
         stopping = asyncio.create_task(stop.wait(), name="stop")
         try:
             await asyncio.wait({keeping, working, stopping}, return_when=asyncio.FIRST_COMPLETED)
             is_lost = keeping.done()
             ended_by_itself = working.done() and not stop.is_set()
             working.cancel()
+            ctx.health.is_listed = False
             if is_lost:
+                ctx.health.is_leading = False
                 await _drop_everything(queue)
             else:
                 await _wind_down(ctx, queue, lease)
@@ -55,8 +58,9 @@ async def until_answered(work: Prime) -> None:
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
-async def _work(queue: WorkQueue, prime: Prime) -> None:
+async def _work(ctx: Context, queue: WorkQueue, prime: Prime) -> None:
     await until_answered(prime)
+    ctx.health.is_listed = True
     await queue.run()
 
 

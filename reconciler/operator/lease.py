@@ -19,7 +19,7 @@ from typing import Protocol
 
 import msgspec
 
-from reconciler.errors import EnvironmentProblem, LakeError
+from reconciler.errors import LakeError
 from reconciler.operator.api import ApiConflict, ApiError, ApiExists, ApiForbidden, ApiNotFound, KubeApi
 from reconciler.operator.objects import LEASES, Json, int_at, meta_of, text_at
 
@@ -95,7 +95,9 @@ class Fence:
 
 
 class Leadership(Protocol):
-    """How an operator comes to act, and how it ends."""
+    """How an operator comes to act, and how it ends; `problem` says why it cannot even wait."""
+
+    problem: str
 
     async def acquire(self) -> None:
         """Wait until this operator may act."""
@@ -112,6 +114,8 @@ class Leadership(Protocol):
 
 class Alone:
     """Leadership of the only operator there is, by its user's word."""
+
+    problem = ""
 
     def __init__(self, fence: Fence) -> None:
         self._fence = fence
@@ -138,29 +142,30 @@ class Lease:
         self._namespace, self._name, self.identity = namespace, name, identity
         self._seen: tuple[str, float] = ("", 0.0)
         self.holder = ""
+        self.problem = ""
 
     async def acquire(self) -> None:
-        """Wait until the Lease is ours; raises EnvironmentProblem when it may not even be read."""
+        """Wait until the Lease is ours; `problem` says what is in the way but another holder."""
         said = ""
         while True:
             try:
                 async with asyncio.timeout(HOLD):
                     is_ours = await self._try()
+                self.problem = ""
                 if is_ours and self._fence.is_open:
                     logger.info("holding Lease %s/%s as %s", self._namespace, self._name, self.identity)
                     return
-            except ApiForbidden as error:
-                raise EnvironmentProblem(
-                    f"Lease {self._namespace}/{self._name} cannot be used: {error}",
-                    hint="Grant the operator get, create and patch on leases there, or start it with --no-lease.",
-                ) from error
-            except ApiError as error:
-                logger.warning("the Lease cannot be asked for: %s", error)
-            except TimeoutError:
-                logger.warning("the Lease cannot be asked for: the Kubernetes API does not answer")
-            if self.holder != said:
-                said = self.holder
-                logger.info("waiting for Lease %s/%s, held by %s", self._namespace, self._name, said or "nobody")
+            except ApiForbidden:
+                # not the end: an API server that has just started forbids much before it has read its roles
+                self.problem = f"may not get, create and patch Lease {self._namespace}/{self._name}"
+            except (ApiError, TimeoutError):
+                self.problem = f"cannot ask for Lease {self._namespace}/{self._name}"
+            state = (
+                self.problem or f"waiting for Lease {self._namespace}/{self._name}, held by {self.holder or 'nobody'}"
+            )
+            if state != said:
+                logger.log(logging.WARNING if self.problem else logging.INFO, "%s", state)
+                said = state
             await asyncio.sleep(RETRY)
 
     async def keep(self) -> None:
@@ -179,7 +184,8 @@ class Lease:
             except TimeoutError:
                 logger.warning("the Lease was not renewed: the Kubernetes API does not answer")
         self._fence.close()
-        logger.warning("Lease %s/%s is lost to %s", self._namespace, self._name, self.holder or "nobody yet")
+        by = f": {self.holder} holds it" if self.holder not in ("", self.identity) else ""
+        logger.warning("Lease %s/%s is lost%s", self._namespace, self._name, by)
 
     async def release(self) -> None:
         """Let another operator take over at once."""

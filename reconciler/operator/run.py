@@ -22,6 +22,7 @@ from reconciler.operator.api import ApiError, ApiNotFound, KubeApi
 from reconciler.operator.connection import Connection
 from reconciler.operator.context import Context
 from reconciler.operator.events import EventWriter
+from reconciler.operator.health import BEAT_SECONDS
 from reconciler.operator.leading import Prime, lead, unless, until_answered
 from reconciler.operator.lease import Alone, Fence, Leadership, Lease
 from reconciler.operator.objects import (
@@ -37,6 +38,7 @@ from reconciler.operator.objects import (
     meta_of,
 )
 from reconciler.operator.pool import CatalogPool
+from reconciler.operator.probes import serving
 from reconciler.operator.queue import Limits, WorkQueue
 from reconciler.operator.settings import Settings
 from reconciler.operator.store import Store, plan_entry
@@ -79,17 +81,41 @@ async def operate(connection: Connection, settings: Settings) -> None:
     async with (
         KubeApi(connection, fence.require) as api,
         _queue_of(api, settings, fence) as (ctx, queue),
+        serving(settings.listen, ctx.health, partial(watch.turns, ctx.health), bytes),
         _admission(ctx, connection),
     ):
         prime = partial(_prime, ctx, queue)
         lease = _leadership(api, fence, settings)
+        ctx.health.lease_problem = lambda: lease.problem
         watching = asyncio.create_task(_watch(ctx, queue, prime, stop, end_watch), name="watch")
         leading = asyncio.create_task(lead(ctx, queue, lease, prime, stop), name="lead")
-        await asyncio.wait({watching, leading}, return_when=asyncio.FIRST_COMPLETED)
+        beating = asyncio.create_task(_beat(ctx), name="heartbeat")
+        await asyncio.wait({watching, leading, beating}, return_when=asyncio.FIRST_COMPLETED)
+        ctx.health.is_stopping = True
         stop.set()
         end_watch.set()
         await leading
         await watching
+        beating.cancel()
+
+
+async def _beat(ctx: Context) -> None:
+    """Ask the API server again and again whether it answers: a watch that hears nothing cannot tell."""
+    was_ready = False
+    while True:
+        try:
+            async with asyncio.timeout(BEAT_SECONDS):
+                await ctx.api.ask(CATALOGS, ctx.settings.namespace)
+            ctx.health.api_answered()
+        except (ApiError, TimeoutError):
+            ctx.health.api_misses += 1
+        problems = ctx.health.unready()
+        if was_ready and problems:
+            logger.warning("not ready: %s", "; ".join(problems))
+        elif not was_ready and not problems:
+            logger.info("ready")
+        was_ready = not problems
+        await asyncio.sleep(BEAT_SECONDS)
 
 
 @contextlib.asynccontextmanager
@@ -112,11 +138,12 @@ def _leadership(api: KubeApi, fence: Fence, settings: Settings) -> Leadership:
 
 async def _watch(ctx: Context, queue: WorkQueue, prime: Prime, stop: asyncio.Event, end: threading.Event) -> None:
     """Watch for ever: watches that end by themselves are started again, and what they missed is read."""
-    pause = FIRST_PAUSE_SECONDS
+    pause, tasks = FIRST_PAUSE_SECONDS, set[asyncio.Task[None]]()
     while True:
         started = time.monotonic()
         try:
-            await watch.run(ctx.settings, watch.registry(ctx.store, queue.add), end)
+            made = watch.registry(ctx.store, queue.add, ctx.health, partial(_read_again, prime, tasks))
+            await watch.run(ctx.settings, made, end, ctx.health)
             place = "without an error"
         except Exception as error:  # noqa: BLE001  (Kopf's own, of any kind)
             place = place_of(error)
@@ -125,9 +152,19 @@ async def _watch(ctx: Context, queue: WorkQueue, prime: Prime, stop: asyncio.Eve
         if time.monotonic() - started > LONGEST_PAUSE_SECONDS:
             pause = FIRST_PAUSE_SECONDS
         logger.error("the watches ended (%s); they are started again in %d s", place, pause)
+        ctx.health.watch_restarts += 1
         await unless(stop, asyncio.sleep(pause))
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         await unless(stop, until_answered(prime))
+
+
+def _read_again(prime: Prime, tasks: set[asyncio.Task[None]]) -> None:
+    """List everything once more, in the background; several watches that begin anew are one reason."""
+    if not tasks:
+        logger.warning("a watch began anew; everything is looked at again")
+        task = asyncio.get_running_loop().create_task(until_answered(prime))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
 
 @contextlib.asynccontextmanager

@@ -46,7 +46,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     grace_seconds: float = 20.0
     lease: str = "laketable-operator"
     identity: str = ""
-    liveness: str = ""
+    listen: str = ""
     webhook: WebhookSettings | None = None
     reserved_catalogs: tuple[str, ...] = ()
 

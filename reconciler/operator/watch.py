@@ -7,6 +7,7 @@ write nothing. No other module knows Kopf, `connection` excepted.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,14 +16,28 @@ from itertools import chain, repeat
 import kopf
 
 from reconciler.model.manifest import GROUP, VERSION
-from reconciler.operator.connection import login
-from reconciler.operator.objects import CATALOGS, PLANS, POLICIES, TABLES, Json, Key, Resource, key_of
+from reconciler.operator.health import Health
+from reconciler.operator.objects import (
+    CATALOGS,
+    OWN_KINDS,
+    PLANS,
+    POLICIES,
+    TABLES,
+    Json,
+    Key,
+    Resource,
+    key_of,
+    text_at,
+)
+from reconciler.operator.probes import ANSWER_SECONDS
 from reconciler.operator.settings import Settings
 from reconciler.operator.store import Store, plan_entry
+from reconciler.operator.watch_session import open_session
 
 Enqueue = Callable[[Key], None]
 WATCH_SECONDS = 60
 """How long one request of a watch lasts: a connection that died without a word is noticed soon after."""
+_PLURALS = frozenset(resource.plural for resource in OWN_KINDS)
 
 
 class Backoffs:
@@ -33,13 +48,16 @@ class Backoffs:
         return chain((0.5, 1, 2, 3), repeat(5.0))
 
 
-def registry(store: Store, enqueue: Enqueue) -> kopf.OperatorRegistry:
-    """Return the handlers of one operator; what they hear is told on the loop that calls this."""
-    made = kopf.OperatorRegistry()
+def registry(store: Store, enqueue: Enqueue, health: Health, relisted: Callable[[], None]) -> kopf.OperatorRegistry:
+    """Return the handlers of one operator; what they hear is told on the loop that calls this.
+
+    `relisted` is called when a watch had to begin anew: what was deleted meanwhile was told to nobody.
+    """
+    made, loop = kopf.OperatorRegistry(), asyncio.get_running_loop()
 
     @kopf.on.login(registry=made)
-    def _login(**_: object) -> kopf.ConnectionInfo:
-        return login()
+    async def _login(**_: object) -> kopf.AiohttpSession:
+        return open_session(health, _PLURALS, lambda: _tell(loop, relisted))
 
     @kopf.on.startup(registry=made)
     async def _startup(settings: kopf.OperatorSettings, **_: object) -> None:
@@ -52,7 +70,7 @@ def registry(store: Store, enqueue: Enqueue) -> kopf.OperatorRegistry:
         (PLANS, _plan_seen),
     ):
         kopf.on.event(GROUP, VERSION, resource.plural, registry=made, id=resource.plural)(
-            _handler(resource, seen, store, enqueue)
+            _handler(resource, seen, store, enqueue, health)
         )
     return made
 
@@ -71,42 +89,68 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.queueing.idle_timeout = 1.0
 
 
-async def run(settings: Settings, made: kopf.OperatorRegistry, stop: threading.Event) -> None:
+async def run(settings: Settings, made: kopf.OperatorRegistry, stop: threading.Event, health: Health) -> None:
     """Watch until `stop` is set; raises when a watch dies for good.
 
     On a thread and a loop of its own: on ours Kopf would take our tasks for its own hung ones, and the signals for its.
     """
 
-    def watching() -> None:
-        asyncio.run(
-            kopf.operator(
-                registry=made,
-                settings=kopf.OperatorSettings(),
-                standalone=True,
-                clusterwide=not settings.namespaces,
-                namespaces=list(settings.watched),
-                liveness_endpoint=settings.liveness or None,
-                stop_flag=stop,
-            )
+    for resource in OWN_KINDS:
+        for namespace in settings.watched or ("",):
+            health.expect(resource.plural, namespace)
+
+    async def watching() -> None:
+        health.watch_loop = asyncio.get_running_loop()
+        await kopf.operator(
+            registry=made,
+            settings=kopf.OperatorSettings(),
+            standalone=True,
+            clusterwide=not settings.namespaces,
+            namespaces=list(settings.watched),
+            stop_flag=stop,
         )
 
     with ThreadPoolExecutor(1, thread_name_prefix="watch") as thread:
-        await asyncio.get_running_loop().run_in_executor(thread, watching)
+        try:
+            await asyncio.get_running_loop().run_in_executor(thread, lambda: asyncio.run(watching()))
+        finally:
+            health.watch_loop = None
+
+
+async def turns(health: Health) -> bool:
+    """Say whether the loop of the watches does what it is asked; one that is being started again counts as turning."""
+    loop = health.watch_loop
+    if loop is None:
+        return True
+    try:
+        asked = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop)
+        await asyncio.wait_for(asyncio.wrap_future(asked), ANSWER_SECONDS)
+    except TimeoutError:
+        return False
+    except (RuntimeError, asyncio.CancelledError):  # it ended meanwhile
+        return health.watch_loop is not loop
+    return True
 
 
 Seen = Callable[[Store, Enqueue, Resource, str | None, Json], None]
 
 
-def _handler(resource: Resource, seen: Seen, store: Store, enqueue: Enqueue) -> Callable[..., object]:
+def _handler(resource: Resource, seen: Seen, store: Store, enqueue: Enqueue, health: Health) -> Callable[..., object]:
     loop = asyncio.get_running_loop()
 
     async def handler(event: dict[str, object], **_: object) -> None:
         raw, type_ = event.get("object"), event.get("type")
         if isinstance(raw, dict):
             word = type_ if isinstance(type_, str) else None
-            loop.call_soon_threadsafe(seen, store, enqueue, resource, word, raw)
+            health.heard(resource.plural, text_at(raw, "metadata", "namespace"))
+            _tell(loop, seen, store, enqueue, resource, word, raw)
 
     return handler
+
+
+def _tell(loop: asyncio.AbstractEventLoop, what: Callable[..., object], *arguments: object) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is gone: the operator has ended
+        loop.call_soon_threadsafe(what, *arguments)
 
 
 def _table_seen(store: Store, enqueue: Enqueue, resource: Resource, type_: str | None, raw: Json) -> None:

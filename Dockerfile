@@ -51,7 +51,7 @@ ADD --chmod=644 --checksum=sha256:dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d
     ${MAVEN}/org/apache/iceberg/iceberg-aws-bundle/1.12.0/iceberg-aws-bundle-1.12.0.jar \
     /opt/jars/org.apache.iceberg_iceberg-aws-bundle-1.12.0.jar
 COPY --from=job-packages /opt/laketable /opt/laketable
-# A job's root is read-only and only /tmp/laketable can be written to; a JVM does not read TMPDIR.
+# A job's root is read-only and only /tmp can be written to; a JVM does not read TMPDIR.
 ENV JAVA_HOME=/opt/java/openjdk LAKETABLE_JARS=/opt/jars \
-    JAVA_TOOL_OPTIONS="-Djava.io.tmpdir=/tmp/laketable -XX:-UsePerfData"
+    JAVA_TOOL_OPTIONS="-Djava.io.tmpdir=/tmp -XX:-UsePerfData"
 CMD ["laketable", "execute", "--help"]

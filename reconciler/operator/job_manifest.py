@@ -33,7 +33,7 @@ PLAN_FILE, CATALOG_FILE = "plan.json.gz", "catalog.yaml"
 LAST_WORDS = "/dev/termination-log"
 WORK = "/etc/laketable/work"
 SECRETS = "/etc/laketable/secrets"
-TEMPORARY = "/tmp/laketable"  # noqa: S108  (an emptyDir of the pod)
+TEMPORARY = "/tmp"  # noqa: S108  (an emptyDir of the pod; all that Spark and Python write lies below)
 _TABLE_LENGTH = 30
 _MEMORY = "2Gi"
 _ODD = re.compile(r"[^a-z0-9-]+")
@@ -139,7 +139,9 @@ def _pod(name: str, catalog: LakeCatalog, settings: JobSettings) -> Json:
             {"name": "LAKETABLE_CACHE", "value": "off"},
             {"name": "HOME", "value": TEMPORARY},
             {"name": "TMPDIR", "value": TEMPORARY},
+            {"name": "SPARK_LOCAL_DIRS", "value": TEMPORARY},
         ],
+        "workingDir": TEMPORARY,
         "resources": _resources(runtime),
         "volumeMounts": mounts,
         "terminationMessagePolicy": "File",

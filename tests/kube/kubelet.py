@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -102,10 +103,11 @@ class Kubelet:
         if mounts is None:
             return  # waits for a ConfigMap or a Secret, as a kubelet does
 
+        # In one pass: where a mount leads to may look like another mount.
+        inside = re.compile("|".join(re.escape(path) for path in sorted(mounts, key=len, reverse=True)))
+
         def translated(text: str) -> str:
-            for inside, outside in sorted(mounts.items(), key=lambda pair: -len(pair[0])):
-                text = text.replace(inside, outside)
-            return text
+            return inside.sub(lambda found: mounts[found[0]], text)
 
         container = pod["spec"]["containers"][0]
         command = [translated(part) for part in [*container.get("command", []), *container.get("args", [])]]

@@ -102,6 +102,12 @@ def test_the_pod_has_no_token_a_read_only_root_and_only_its_catalogs_secret() ->
     pod = made["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False
     assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
+    places = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+    writable = [volume["name"] for volume in pod["volumes"] if "emptyDir" in volume]
+    assert [places[name] for name in writable] == ["/tmp"]
+    stated = {entry["name"]: entry["value"] for entry in pod["containers"][0]["env"]}
+    written = {stated[name] for name in ("HOME", "TMPDIR", "SPARK_LOCAL_DIRS")} | {pod["containers"][0]["workingDir"]}
+    assert written == {"/tmp"}
     assert [v["secret"]["secretName"] for v in pod["volumes"] if "secret" in v] == ["lake-credentials"]
     assert made["spec"]["activeDeadlineSeconds"] == 3600
     assert made["spec"]["ttlSecondsAfterFinished"] == 600

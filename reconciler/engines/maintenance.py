@@ -15,6 +15,7 @@ from reconciler.engines.data_files import iterate
 from reconciler.engines.data_state import OPERATION_STAMP, TableFacts
 from reconciler.engines.java_errors import translate
 from reconciler.engines.records import Recorder
+from reconciler.engines.staging import Attempt
 from reconciler.errors import InvalidTable
 from reconciler.model.metadata import MAIN, to_ref
 from reconciler.plan.data import done_key
@@ -81,27 +82,25 @@ class MaintenanceWork:
         """
         before: list[Any] = []
 
-        def build(table: Any, facts: TableFacts, builder: Any) -> bool:
-            if self._is_done(facts):
+        def build(attempt: Attempt) -> bool:
+            if self._is_done(attempt.facts):
                 return False
-            metadata = table.operations().current()
-            before.append(metadata)
-            found = expiry_of(facts, self._work, now_ms=_now_ms())
+            before.append(attempt.base)
+            found = expiry_of(attempt.facts, self._work, now_ms=_now_ms())
             gone = self._site.session._jvm.java.util.ArrayList()
             for snapshot_id in found.snapshots:
-                gone.add(metadata.snapshot(snapshot_id))
+                gone.add(attempt.base.snapshot(snapshot_id))
             for name in found.refs:
-                builder.removeRef(name)
+                attempt.builder.removeRef(name)
             if found.snapshots:
-                builder.removeSnapshots(gone)
+                attempt.builder.removeSnapshots(gone)
             self._recorder.files = len(found.snapshots)
             self._tell(f"forgetting {len(found.snapshots)} snapshots and {len(found.refs)} refs")
-            builder.setProperties(self._properties(facts))
+            attempt.builder.setProperties(self._properties(attempt.facts))
             return True
 
         # Every ref is asserted: a tag made meanwhile must start it over.
-        refs = sorted(self._table.facts().refs)
-        self._table.swap(build, uuid=self._ref.uuid, refs=[name for name in refs if name != MAIN])
+        self._table.swap(build, uuid=self._ref.uuid, refs=sorted({MAIN, *self._table.facts().refs}))
         if before:
             self._delete_unreachable(before[-1])
 
@@ -134,21 +133,25 @@ class MaintenanceWork:
         Iceberg's own action would commit by itself, and delete what it wrote after an outcome that nobody knows.
         """
 
-        def build(table: Any, facts: TableFacts, builder: Any) -> bool:
-            if self._is_done(facts):
-                return False
-            small = self._small_manifests(table)
+        def change(table: Any, facts: TableFacts) -> Any:
+            small = 0 if self._is_done(facts) else self._small_manifests(table)
             self._recorder.files = self.files = small if small > 1 else 0
-            if small > 1:
-                self._tell(f"writing {small} manifests together")
-                guava = self._site.session._jvm.com.google.common.base  # Spark's own
-                rewrite = table.rewriteManifests().clusterBy(guava.Functions.constant("together"))
-                rewrite.set(OPERATION_STAMP, self._operation.id)
-                builder.setBranchSnapshot(self._table.snapshot(rewrite), MAIN)
-            builder.setProperties(self._properties(facts))
+            if small <= 1:
+                return None
+            self._tell(f"writing {small} manifests together")
+            guava = self._site.session._jvm.com.google.common.base  # Spark's own
+            rewrite = table.rewriteManifests().clusterBy(guava.Functions.constant("together"))
+            return rewrite.set(OPERATION_STAMP, self._operation.id)
+
+        def build(attempt: Attempt) -> bool:
+            if self._is_done(attempt.facts):
+                return False
+            if attempt.snapshot is not None:
+                attempt.builder.setBranchSnapshot(attempt.snapshot, MAIN)
+            attempt.builder.setProperties(self._properties(attempt.facts))
             return True
 
-        self._table.swap(build, uuid=self._ref.uuid)
+        self._table.swap(build, change, uuid=self._ref.uuid, reuse=False)
 
     def _small_manifests(self, table: Any) -> int:
         head = table.currentSnapshot()
@@ -199,10 +202,10 @@ class MaintenanceWork:
     # ------------------------------------------------------------ done
 
     def _record(self) -> None:
-        def build(table: Any, facts: TableFacts, builder: Any) -> bool:
-            if self._is_done(facts):
+        def build(attempt: Attempt) -> bool:
+            if self._is_done(attempt.facts):
                 return False
-            builder.setProperties(self._properties(facts))
+            attempt.builder.setProperties(self._properties(attempt.facts))
             return True
 
         self._table.swap(build, uuid=self._ref.uuid)

@@ -18,7 +18,7 @@ from reconciler.engines.data_files import Task, iterate, rows_of
 from reconciler.engines.data_progress import Counter, Tell
 from reconciler.engines.data_state import CHUNK_STAMP, OPERATION_STAMP, Position, Step, TableFacts, position
 from reconciler.engines.records import Recorder
-from reconciler.engines.staging import FilesMoved, StagingTable
+from reconciler.engines.staging import Attempt, FilesMoved, StagingTable
 from reconciler.errors import CommitConflict, InvalidTable, LakeError
 from reconciler.model.metadata import MAIN
 from reconciler.model.table import TableIdent
@@ -226,22 +226,25 @@ class StagedWork:
         chunk_id = chunk_id_of(task.path for task in chunk)
         branch = self._ref.branch
 
-        def build(table: Any, facts: TableFacts, builder: Any) -> bool:
+        def change(table: Any, facts: TableFacts) -> Any:
             if chunk_id in self._stamps(facts):
-                return False
+                return None
             if branch not in facts.refs:
                 raise CommitConflict(
                     "Its branch was dropped meanwhile: another plan took its place.",
                     where=str(self._ref.table),
                     hint="Plan again.",
                 )
-            change = self._change(table, [task.java.file() for task in chunk], made, base)
-            change.toBranch(branch)
-            change.set(CHUNK_STAMP, chunk_id)
-            builder.setBranchSnapshot(self._table.snapshot(change), branch)
+            made_of = self._change(table, [task.java.file() for task in chunk], made, base)
+            return made_of.toBranch(branch).set(CHUNK_STAMP, chunk_id)
+
+        def build(attempt: Attempt) -> bool:
+            if chunk_id in self._stamps(attempt.facts):
+                return False
+            attempt.builder.setBranchSnapshot(attempt.snapshot, branch)
             return True
 
-        self._table.swap(build, uuid=self._ref.uuid, schema_id=self._schema_id, refs=(branch,))
+        self._table.swap(build, change, uuid=self._ref.uuid, schema_id=self._schema_id, refs=(branch,))
 
     def _stamps(self, facts: TableFacts) -> set[str]:
         mine = self._operation.id
@@ -318,35 +321,38 @@ class StagedWork:
         """
         branch = self._ref.branch
 
-        def build(table: Any, facts: TableFacts, builder: Any) -> bool:
+        def change(table: Any, facts: TableFacts) -> Any:
             found = self._position(facts)
+            if found.step is not Step.WRITE or found.is_current or not found.chunks:
+                return None
+            before = self._of_chunks(table, found, "removedDataFiles")
+            return self._change(table, before, self._of_chunks(table, found, "addedDataFiles"), found.base)
+
+        def build(attempt: Attempt) -> bool:
+            found = self._position(attempt.facts)
             if found.step is not Step.WRITE:
                 return False
-            published_id = facts.head
-            if found.is_current and found.chunks:
-                published_id = found.head
-                builder.setBranchSnapshot(found.head, MAIN)
+            published_id = attempt.facts.head
+            if attempt.snapshot is not None:
+                published_id = attempt.snapshot.snapshotId()
+                attempt.builder.setBranchSnapshot(attempt.snapshot, MAIN)
             elif found.chunks:
-                before = self._of_chunks(table, found, "removedDataFiles")
-                after = self._of_chunks(table, found, "addedDataFiles")
-                change = self._change(table, before, after, found.base)
-                snapshot = self._table.snapshot(change)
-                published_id = snapshot.snapshotId()
-                builder.setBranchSnapshot(snapshot, MAIN)
+                published_id = found.head
+                attempt.builder.setBranchSnapshot(found.head, MAIN)
             self.main_moved = not found.is_current
-            builder.removeRef(branch)
-            builder.setProperties(self._properties(facts, published_id))
+            attempt.builder.removeRef(branch)
+            attempt.builder.setProperties(self._properties(attempt.facts, published_id))
             return True
 
-        self._table.swap(build, uuid=self._ref.uuid, schema_id=self._schema_id, refs=(branch,))
+        self._table.swap(build, change, uuid=self._ref.uuid, schema_id=self._schema_id, refs=(MAIN, branch))
 
     def _record(self) -> None:
         """Write the properties that should have come with the rows: somebody set them back."""
 
-        def build(table: Any, facts: TableFacts, builder: Any) -> bool:
-            if self._position(facts).step is not Step.RECORD:
+        def build(attempt: Attempt) -> bool:
+            if self._position(attempt.facts).step is not Step.RECORD:
                 return False
-            builder.setProperties(self._properties(facts))
+            attempt.builder.setProperties(self._properties(attempt.facts))
             return True
 
         self._table.swap(build, uuid=self._ref.uuid)

@@ -6,7 +6,10 @@ So snapshots are only built by Iceberg (`apply()`), and what becomes of them is 
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reconciler.engines.asserts import require, requirements
@@ -22,15 +25,33 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ATTEMPTS = 100
-"""An ingest that commits all the time wins many races, most of them on a busy machine; each lost one costs a read and
-a manifest, and no rewrite."""
+"""An ingest that commits all the time wins some races; each lost one costs a read and a list of manifests."""
 
+_AT_ONCE = 5
+"""Who lost has the most time until the next commit right then; only after this many losses others get room."""
+_LONGEST_PAUSE_SECONDS = 0.1
 _KEPT_SNAPSHOTS = 1_000_000
 _MISSING = "ValidationException"
 
 
 class FilesMoved(Exception):
     """Somebody rewrote or deleted from a file that was to be replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at a commit: the table as it is, what is built upon it, and the snapshot that the commit may add."""
+
+    table: Any
+    facts: TableFacts
+    base: Any
+    builder: Any
+    snapshot: Any = None
+
+
+Build = Callable[[Attempt], bool]
+Change = Callable[[Any, TableFacts], Any]
+"""Start an update of Iceberg's that makes a snapshot; None when the commit needs none."""
 
 
 class StagingTable(SparkExecutor):
@@ -65,12 +86,12 @@ class StagingTable(SparkExecutor):
     def create_branch(self, branch: str, snapshot_id: int, uuid: str, schema_id: int | None) -> None:
         """Make a branch; a no-op when somebody made it meanwhile."""
 
-        def build(table: Any, facts: TableFacts, builder: Any) -> bool:
-            if branch in facts.refs:
+        def build(attempt: Attempt) -> bool:
+            if branch in attempt.facts.refs:
                 return False
             # Its snapshots must outlive an expiry that knows nothing of this work.
             ref = self._iceberg.SnapshotRef.branchBuilder(snapshot_id).minSnapshotsToKeep(_KEPT_SNAPSHOTS).build()
-            builder.setRef(branch, ref)
+            attempt.builder.setRef(branch, ref)
             return True
 
         self.swap(build, uuid=uuid, schema_id=schema_id, refs=(branch,))
@@ -78,52 +99,62 @@ class StagingTable(SparkExecutor):
     def create_root_branch(self, branch: str, uuid: str, schema_id: int | None) -> None:
         """Make a branch of a table without snapshots: it starts from an empty one, so that main stays as it is."""
 
-        def build(table: Any, facts: TableFacts, builder: Any) -> bool:
-            if branch in facts.refs or facts.head is not None:
+        def is_wanted(facts: TableFacts) -> bool:
+            return branch not in facts.refs and facts.head is None
+
+        def change(table: Any, facts: TableFacts) -> Any:
+            return table.newAppend().set(ROOT_STAMP, "true").toBranch(branch) if is_wanted(facts) else None
+
+        def build(attempt: Attempt) -> bool:
+            if not is_wanted(attempt.facts):
                 return False
-            empty = table.newAppend().set(ROOT_STAMP, "true").toBranch(branch)
-            snapshot = self.snapshot(empty)
+            snapshot, builder = attempt.snapshot, attempt.builder
             ref = self._iceberg.SnapshotRef.branchBuilder(snapshot.snapshotId()).minSnapshotsToKeep(_KEPT_SNAPSHOTS)
             builder.addSnapshot(snapshot)
             builder.setRef(branch, ref.build())
             return True
 
-        self.swap(build, uuid=uuid, schema_id=schema_id, refs=(branch,))
+        self.swap(build, change, uuid=uuid, schema_id=schema_id, refs=(MAIN, branch))
 
     def drop_branches(self, branches: Sequence[str], uuid: str) -> None:
         """Remove branches, as far as they are there."""
 
-        def build(table: Any, facts: TableFacts, builder: Any) -> bool:
-            present = [branch for branch in branches if branch in facts.refs]
+        def build(attempt: Attempt) -> bool:
+            present = [branch for branch in branches if branch in attempt.facts.refs]
             for branch in present:
-                builder.removeRef(branch)
+                attempt.builder.removeRef(branch)
             return bool(present)
 
-        self.swap(build, uuid=uuid)
+        self.swap(build, uuid=uuid, refs=())
 
     def swap(
         self,
-        build: Callable[[Any, TableFacts, Any], bool],
+        build: Build,
+        change: Change | None = None,
         *,
         uuid: str,
         schema_id: int | None = None,
-        refs: Sequence[str] = (),
+        refs: Sequence[str] = (MAIN,),
+        reuse: bool = True,
     ) -> bool:
         """Commit what `build` puts into the metadata builder; it says False when there is nothing (left) to do.
 
         Another writer's commit, or an outcome that nobody knows, starts it over on what the table is then: a commit
-        that did land is found by `build`. Main is always asserted, and the `refs` named.
+        that did land is found by `build`. The `refs` named are asserted. `reuse`: the update that `change` starts is
+        kept for the next try, so that a try costs what others committed since; not for one that deletes what it wrote.
         """
+        table = self.load()
+        update: Any | None = None
         unknown: CommitStateUnknown | None = None
-        for _ in range(ATTEMPTS):
-            with self._translated(self.ident):
-                table = self._catalog.loadTable(self._identifier(self.ident))
-                operations = table.operations()
-                facts = self.facts(operations)
-                self.require(facts, uuid, schema_id)
-                builder = self._iceberg.TableMetadata.buildFrom(operations.current())
+        for lost in range(ATTEMPTS):
+            _pause(lost)
             try:
-                if not build(table, facts, builder):
+                if update is None:
+                    attempt = self._attempt(table, uuid, schema_id, again=lost > 0)
+                    update = change(table, attempt.facts) if change else None
+                if update is not None:
+                    attempt = self._attempt(table, uuid, schema_id, snapshot=self.snapshot(update))
+                if not build(attempt):
                     return False
             except (FilesMoved, LakeError):
                 if unknown:
@@ -131,25 +162,42 @@ class StagingTable(SparkExecutor):
                 raise
             except Exception as error:
                 raise translate(error, str(self.ident)) from error
-            with self._translated(self.ident):
-                base = operations.current()
-                updated = builder.build()
-                changes = list(updated.changes())
-            named = {name: facts.head_of(name) for name in (*refs, MAIN)}
-            request = _Request(requirements(facts, named), changes)
             try:
-                if self._commit(operations, base, updated, request, self.ident):
+                if self._send(attempt, refs):
                     return True
+                update = update if reuse else None
             except CommitStateUnknown as error:
-                unknown = error
+                unknown, update = error, None  # look before anything is written again
         raise unknown or CommitConflict(
             f"Other writers got in first {ATTEMPTS} times.", where=str(self.ident), hint="Apply again: it goes on."
         )
 
-    def snapshot(self, overwrite: Any) -> Any:
-        """Let Iceberg write an overwrite's manifests; raises FilesMoved when a file to replace is not what it was."""
+    def _attempt(
+        self, table: Any, uuid: str, schema_id: int | None, *, again: bool = False, snapshot: Any = None
+    ) -> Attempt:
+        """Look at the table as it is; a snapshot has just been made upon that."""
+        with self._translated(self.ident):
+            operations = table.operations()
+            base = operations.refresh() if again else operations.current()
+            facts = self.facts(operations)
+            self.require(facts, uuid, schema_id)
+            return Attempt(table, facts, base, self._iceberg.TableMetadata.buildFrom(base), snapshot)
+
+    def _send(self, attempt: Attempt, refs: Sequence[str]) -> bool:
+        """Compare and swap: False when somebody was faster."""
+        with self._translated(self.ident):
+            updated = attempt.builder.build()
+            changes = list(updated.changes())
+        request = _Request(requirements(attempt.facts, {name: attempt.facts.head_of(name) for name in refs}), changes)
+        return self._commit(attempt.table.operations(), attempt.base, updated, request, self.ident)
+
+    def snapshot(self, update: Any) -> Any:
+        """Let Iceberg write an update's manifests; raises FilesMoved when a file to replace is not what it was.
+
+        It reads the table anew first, and keeps for a next call what it need not do again.
+        """
         try:
-            return overwrite.apply()
+            return update.apply()
         except Exception as error:
             if _MISSING in class_names(error)[:1]:
                 raise FilesMoved from error
@@ -158,3 +206,8 @@ class StagingTable(SparkExecutor):
     def require(self, facts: TableFacts, uuid: str, schema_id: int | None) -> None:
         """Raise CommitConflict unless it is still this table, with this schema."""
         require(facts, self.ident, uuid, schema_id)
+
+
+def _pause(lost: int) -> None:
+    if lost > _AT_ONCE:
+        time.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311

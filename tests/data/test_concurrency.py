@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
+from reconciler.engines.staging import StagingTable
 from reconciler.errors import CommitConflict, CommitStateUnknown
 from reconciler.model.table import Computed
 from reconciler.plan.data import fill_operation
@@ -111,6 +113,24 @@ def test_ingest_during_the_whole_job_loses_nothing(shop: Shop) -> None:
     assert fill is not None
     table.run(fill)
     assert table.rows("id", "total") == model(range(12 + len(theirs)))
+
+
+@pytest.mark.parametrize("lake", ["embedded", "rest"])
+def test_a_commit_while_ours_is_being_prepared_stays(shop: Shop, lake: str) -> None:
+    """Iceberg reads the table anew when it writes manifests: what we build the metadata on must not be older."""
+    table = shop.fresh(lake)
+    theirs: list[int] = []
+
+    class Overtaken(StagingTable):
+        def snapshot(self, update: Any) -> Any:
+            number = 12 + len(theirs)
+            theirs.append(table.append(range(number, number + 1)))
+            return super().snapshot(update)
+
+    table.run(table.evolve(table.wants(total=DOUBLED)), table.engine(Overtaken))
+    assert len(theirs) > 1
+    assert set(theirs) <= set(table.ancestry())
+    assert len(table.rows("id")) == 12 + len(theirs)
 
 
 def test_a_schema_change_meanwhile_stops_it_and_the_next_run_goes_on(shop: Shop) -> None:

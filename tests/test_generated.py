@@ -54,6 +54,10 @@ def test_the_crd_is_structural_and_explains_itself(kind: str) -> None:
         assert "type" in schema or "x-kubernetes-preserve-unknown-fields" in schema, path
         assert "$ref" not in schema, path
         assert "anyOf" not in schema, path
+        for limit in ("minimum", "maximum"):
+            # the API server reads limits as floating point numbers, and refuses every value when one is not exact
+            stated = schema.get(limit)
+            assert not isinstance(stated, int) or abs(stated) <= 2**53, path
         if schema.get("type") == "array":
             assert schema.get("maxItems"), path
             assert schema.get("x-kubernetes-list-type") == "atomic", path

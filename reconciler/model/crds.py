@@ -19,6 +19,7 @@ from reconciler.model.yaml import Data
 from reconciler.model.yaml_text import dump_data
 
 _MAX_LIST = 1_000
+_MAX_INT64 = 2**63 - 1
 _LIMITS = ("minLength", "maxLength", "pattern", "minimum", "maximum")
 
 
@@ -244,6 +245,9 @@ class _Printer:
         if isinstance(values, list):
             return {"type": "string", "enum": sorted(values, key=str)}
         printed: Schema = {"type": schema["type"]}
+        limits = {key: schema[key] for key in _LIMITS if key in schema}
         if self._is_crd and schema["type"] == "integer":
             printed["format"] = "int64"
-        return printed | {key: schema[key] for key in _LIMITS if key in schema}
+            if limits.get("maximum") == _MAX_INT64:  # the format says so; the API server rounds the limit and chokes on it
+                del limits["maximum"]
+        return printed | limits

@@ -50,6 +50,13 @@ def command() -> None:
     show_default=True,
     help="The Lease in the operator's own namespace that lets one of several operators act.",
 )
+@click.option(
+    "--lease-seconds",
+    type=click.IntRange(3, 300),
+    default=15,
+    show_default=True,
+    help="How long the Lease outlives an operator that died.",
+)
 @click.option("--no-lease", is_flag=True, help="Act without a Lease: only where no other operator can run.")
 @click.option(
     "--identity",
@@ -104,6 +111,7 @@ def run_command(
     job_image: str,
     job_service_account: str,
     lease: str,
+    lease_seconds: int,
     no_lease: bool,
     identity: str,
     listen: str,
@@ -145,6 +153,7 @@ def run_command(
         job_image=job_image,
         job_service_account=job_service_account,
         lease="" if no_lease else lease,
+        lease_seconds=lease_seconds,
         identity=identity,
         listen=listen,
         webhook=WebhookSettings(

@@ -1,9 +1,9 @@
 """The Lease: of several operators only its holder acts, and every write is fenced by the holder's own clocks.
 
-A holder that cannot renew stops before anybody else may take over: what it may still do ends `HOLD` seconds after the
-renewal was *sent*, another waits `DURATION` seconds after it *saw* it. Each reconcile belongs to one term; what began
-in an earlier term writes nothing in a later one. The Lease spares double work; that nothing is applied twice rests on
-the catalogs' compare-and-swap.
+A holder that cannot renew stops before anybody else may take over: what it may still do ends two thirds of the Lease's
+duration after the renewal was *sent*, another waits the whole of it after it *saw* it. Each reconcile belongs to one
+term; what began in an earlier term writes nothing in a later one. The Lease spares double work; that nothing is applied
+twice rests on the catalogs' compare-and-swap.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from reconciler.operator.api import ApiConflict, ApiError, ApiExists, ApiForbidd
 from reconciler.operator.objects import LEASES, Json, int_at, meta_of, text_at
 
 logger = logging.getLogger("laketable.operator")
-DURATION = 15
-HOLD = 10.0
-RETRY = 2.0
+HELD_PART, RETRY_PART = 2 / 3, 2 / 15
 _TERM: contextvars.ContextVar[int] = contextvars.ContextVar("term", default=0)
 
 
@@ -136,10 +134,13 @@ class Alone:
 class Lease:
     """One candidate for the Lease of its operators."""
 
-    def __init__(self, api: KubeApi, fence: Fence, *, namespace: str, name: str, identity: str) -> None:
+    def __init__(
+        self, api: KubeApi, fence: Fence, *, namespace: str, name: str, identity: str, seconds: int = 15
+    ) -> None:
         self._api = api
         self._fence = fence
         self._namespace, self._name, self.identity = namespace, name, identity
+        self._duration, self._hold, self._retry = seconds, seconds * HELD_PART, seconds * RETRY_PART
         self._seen: tuple[str, float] = ("", 0.0)
         self.holder = ""
         self.problem = ""
@@ -149,7 +150,7 @@ class Lease:
         said = ""
         while True:
             try:
-                async with asyncio.timeout(HOLD):
+                async with asyncio.timeout(self._hold):
                     is_ours = await self._try()
                 self.problem = ""
                 if is_ours and self._fence.is_open:
@@ -166,12 +167,12 @@ class Lease:
             if state != said:
                 logger.log(logging.WARNING if self.problem else logging.INFO, "%s", state)
                 said = state
-            await asyncio.sleep(RETRY)
+            await asyncio.sleep(self._retry)
 
     async def keep(self) -> None:
         """Renew until the Lease is lost, then return."""
         while self._fence.is_open:
-            await asyncio.sleep(RETRY)
+            await asyncio.sleep(self._retry)
             left = self._fence.seconds_left
             if left <= 0:
                 break  # we slept too long: another may hold it by now
@@ -202,7 +203,11 @@ class Lease:
     async def _try(self) -> bool:
         """Take the Lease, or renew it; say whether it is ours."""
         sent = self._fence.now()
-        spec: Json = {"holderIdentity": self.identity, "leaseDurationSeconds": DURATION, "renewTime": _micro_time()}
+        spec: Json = {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": self._duration,
+            "renewTime": _micro_time(),
+        }
         try:
             raw = await self._api.get(LEASES, self._namespace, self._name)
         except ApiNotFound:
@@ -229,7 +234,7 @@ class Lease:
 
     def _held(self, sent: tuple[float, float]) -> bool:
         self.holder = self.identity
-        self._fence.open(sent, HOLD)
+        self._fence.open(sent, self._hold)
         return True
 
     def _has_expired(self, raw: Json) -> bool:
@@ -237,7 +242,7 @@ class Lease:
         version, (now, _) = meta_of(raw).resource_version, self._fence.now()
         if version != self._seen[0]:
             self._seen = (version, now)
-        return now - self._seen[1] > (int_at(raw, "spec", "leaseDurationSeconds") or DURATION)
+        return now - self._seen[1] > (int_at(raw, "spec", "leaseDurationSeconds") or self._duration)
 
     async def _patch(self, raw: Json, spec: Json) -> None:
         body: Json = {"metadata": {"resourceVersion": meta_of(raw).resource_version}, "spec": spec}

@@ -133,7 +133,14 @@ def _leadership(api: KubeApi, fence: Fence, settings: Settings) -> Leadership:
     if not settings.lease:
         return Alone(fence)
     identity = settings.identity or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
-    return Lease(api, fence, namespace=settings.namespace, name=settings.lease, identity=identity)
+    return Lease(
+        api,
+        fence,
+        namespace=settings.namespace,
+        name=settings.lease,
+        identity=identity,
+        seconds=settings.lease_seconds,
+    )
 
 
 async def _watch(ctx: Context, queue: WorkQueue, prime: Prime, stop: asyncio.Event, end: threading.Event) -> None:

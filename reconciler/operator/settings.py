@@ -45,6 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     job_deadline_seconds: int = 24 * 3600
     grace_seconds: float = 20.0
     lease: str = "laketable-operator"
+    lease_seconds: int = 15
     identity: str = ""
     listen: str = ""
     webhook: WebhookSettings | None = None

@@ -119,6 +119,7 @@ class Case:
         return Found(
             reason=closed.reason,
             message=closed.message,
+            catalog=f"{self.catalog_key.namespace}/{self.catalog_key.name}",
             observed=self.proposal.current,
             is_absent=self.proposal.current is None,
             plan=self.plan,

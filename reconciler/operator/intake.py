@@ -5,6 +5,7 @@ from __future__ import annotations
 from reconciler.errors import InvalidInput
 from reconciler.model.manifest import LakeCatalog
 from reconciler.model.manifest.table import Reconcile
+from reconciler.model.table import Observed
 from reconciler.operator.actions import actor, propose_one
 from reconciler.operator.api import ApiNotFound
 from reconciler.operator.case import Case
@@ -51,6 +52,18 @@ def refuse_silent_rename(raw: Json, wanted: Wanted) -> None:
         )
 
 
+def refuse_silent_move(raw: Json, key: Key, seen: Observed | None) -> None:
+    """Refuse another LakeCatalog without the same table: the one would be left alone, and another one made."""
+    before = mapping_at(raw, "status", "table")
+    catalog, uuid, named = before.get("catalog"), before.get("uuid"), f"{key.namespace}/{key.name}"
+    if catalog and catalog != named and (seen is None or seen.version.uuid != uuid):
+        raise InvalidInput(
+            f"This resource is about a table of LakeCatalog {catalog}, which LakeCatalog {named} does not hold.",
+            where="spec.catalogRef",
+            hint="Register the table there first; for another table make another resource.",
+        )
+
+
 def require_all(
     catalog: LakeCatalog, namespace: str, wanted: Wanted, settings: Reconcile, *, allow_local: bool
 ) -> None:
@@ -90,4 +103,5 @@ async def propose_case(
         proposal = await propose_one(ctx, request, Approval(take_ownership=True))
     if proposal.error is not None:
         raise proposal.error
+    refuse_silent_move(raw, key, seen)
     return Case.of(raw, wanted, settings, catalog, key, request, proposal)

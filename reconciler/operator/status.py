@@ -38,6 +38,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
     reason: Reason
     message: str = ""
+    catalog: str = ""
     observed: Observed | None = None
     is_absent: bool = False
     plan: Plan | None = None
@@ -61,7 +62,7 @@ def table_status(found: Found, raw: Json, now_ms: int) -> Json:
     }
     was_looked_at = found.observed is not None or found.is_absent
     parts: dict[str, Data] = {
-        "table": _table(found.observed) if found.observed else None if was_looked_at else before.get("table"),
+        "table": _table(found.observed, found.catalog) if found.observed else None if was_looked_at else before.get("table"),
         "plan": _plan(found) if found.plan is not None else None if was_looked_at else before.get("plan"),
         "operation": _operation(found.running, now_ms) if found.running else None,
         "lastApplied": _applied(found.applied, number) if found.applied else before.get("lastApplied"),
@@ -96,10 +97,11 @@ def _conditions(found: Found) -> list[Condition]:
     return conditions
 
 
-def _table(observed: Observed) -> Json:
+def _table(observed: Observed, catalog: str) -> Json:
     version, statistics = observed.version, observed.statistics
     facts: dict[str, Data] = {
         "uuid": version.uuid,
+        "catalog": catalog or None,
         "identifier": str(observed.spec.ident),
         "snapshotId": version.snapshot_id,
         "schemaId": version.schema_id,

@@ -28,6 +28,7 @@ class TableStatus(Model):
     """The live table as last observed."""
 
     uuid: Annotated[str | None, Field(description="The table's uuid.")] = None
+    catalog: Annotated[str | None, Field(description="The LakeCatalog it lies in, as namespace/name.")] = None
     identifier: Annotated[str | None, Field(description="The table's name in the catalog.")] = None
     snapshot_id: Annotated[int | None, Field(description="The snapshot main points to.")] = None
     schema_id: Annotated[int | None, Field(description="The current schema.")] = None

@@ -96,12 +96,23 @@ class How(StrEnum):
     REWRITE = "rewrite"
 
 
+class PricedFile(msgspec.Struct, frozen=True):
+    """One file of an operation, and about how many bytes will be written in its place."""
+
+    path: str
+    bytes_rewritten: int
+
+
 class Way(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The files of an operation that go one way, and what that costs; `why` says what keeps them from another."""
+    """The files of an operation that go one way, and what that costs; `why` says what keeps them from another.
+
+    `files` names them, the 1,000 most costly at most: a plan has to stay small enough for an API server.
+    """
 
     how: How
     why: str = ""
     cost: Cost
+    files: tuple[PricedFile, ...] = ()
 
 
 class BackfillColumn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -45,7 +45,7 @@ from reconciler.plan.operations import (
     Rewrite,
     Way,
 )
-from reconciler.plan.splicing import lacking, ways
+from reconciler.plan.splicing import bytes_with, lacking, way_of, ways
 
 _NO_LAYOUT = TableLayout(spec_id=-1, sort_order_id=-1)  # that no file has: the metadata commit will make another
 
@@ -294,20 +294,15 @@ def _ways(view: _View, rewrite: Rewrite) -> tuple[Way, ...]:
     if rewrite.deletes:
         touched |= {file.path for file in view.files if file.has_deletes}
     rewritten = [file for file in view.files if file.path in touched]
-    if rewrite.backfill is None:
-        return (Way(how=How.REWRITE, cost=_cost(rewritten)),) if rewritten else ()
-    columns, schema, version = rewrite.backfill.columns, view.target.schema, view.target.format_version
-    filled = ways(rewritten, columns, schema, version)
-    whole = _cost(rewritten)
-    added = sum(way.cost.bytes_rewritten for way in filled) - _size(f for f in rewritten if lacking(f, columns))
-    first = Way(how=How.REWRITE, cost=msgspec.structs.replace(whole, bytes_rewritten=whole.bytes_rewritten + added))
+    columns = rewrite.backfill.columns if rewrite.backfill else ()
+    schema, version = view.target.schema, view.target.format_version
+    priced = [(f.path, _cost(f, bytes_with(f, lacking(f, columns), schema, version))) for f in rewritten]
     rest = [file for file in view.files if file.path not in touched]
-    return (*((first,) if rewritten else ()), *ways(rest, columns, schema, version))
+    return (*((way_of(How.REWRITE, "", priced),) if rewritten else ()), *ways(rest, columns, schema, version))
 
 
-def _cost(files: Sequence[DataFile]) -> Cost:
-    count, written = len(files), _size(files)
-    return Cost(files_read=count, bytes_read=written, files_rewritten=count, bytes_rewritten=written)
+def _cost(file: DataFile, written: int) -> Cost:
+    return Cost(files_read=1, bytes_read=file.size_bytes, files_rewritten=1, bytes_rewritten=written)
 
 
 def _size(files: Iterable[DataFile]) -> int:

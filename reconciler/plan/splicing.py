@@ -13,12 +13,13 @@ import msgspec
 
 from reconciler.model.table import DataFile
 from reconciler.model.types import Field, StructType, Type, fields_of
-from reconciler.plan.operations import BackfillColumn, Cost, How, Way
+from reconciler.plan.operations import BackfillColumn, Cost, How, PricedFile, Way
 
 # Iceberg's reserved ids of _row_id and _last_updated_sequence_number, where a file of format v3 holds them itself.
 ROW_ID_FIELD, LAST_UPDATED_FIELD = 2147483540, 2147483539
 PARQUET = "PARQUET"
 LOCAL = "file"
+NAMED_FILES = 1000
 STREAMED = frozenset({"s3", "s3a", "s3n"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _DECIMAL = re.compile(r"decimal\((\d+),\d+\)")
@@ -100,15 +101,13 @@ def ways(
     files: Iterable[DataFile], columns: Sequence[BackfillColumn], schema: StructType, format_version: int
 ) -> tuple[Way, ...]:
     """Price a backfill per way, and per reason for rewriting; what is spliced comes first."""
-    found: dict[tuple[How, str], Cost] = {}
+    found: dict[tuple[How, str], list[tuple[str, Cost]]] = {}
     for file in files:
         wanted = lacking(file, columns)
         if not wanted:
             continue
         why = refusal(file, wanted, schema, format_version)
-        written = file.size_bytes + sum(_added(file, column, schema) for column in wanted)
-        if format_version > 2 and ROW_ID_FIELD not in file.column_bytes:
-            written += int(file.rows * _ROW_ID_WIDTH) + _OVERHEAD
+        written = bytes_with(file, wanted, schema, format_version)
         cost = Cost(files_read=1, bytes_read=file.size_bytes, files_rewritten=1, bytes_rewritten=written)
         key = (How.REWRITE, why)
         if not why:
@@ -116,8 +115,26 @@ def ways(
             cost = msgspec.structs.replace(
                 cost, bytes_read=_decoded(file, wanted), files_spliced=1, bytes_spliced=written
             )
-        found[key] = found.get(key, Cost()) + cost
-    return tuple(Way(how=how, why=why, cost=cost) for (how, why), cost in sorted(found.items(), reverse=True))
+        found.setdefault(key, []).append((file.path, cost))
+    return tuple(way_of(how, why, priced) for (how, why), priced in sorted(found.items(), reverse=True))
+
+
+def bytes_with(file: DataFile, columns: Sequence[BackfillColumn], schema: StructType, format_version: int) -> int:
+    """Estimate a file's size once it has these columns, which it lacks."""
+    written = file.size_bytes + sum(_added(file, column, schema) for column in columns)
+    if columns and format_version > 2 and ROW_ID_FIELD not in file.column_bytes:
+        written += int(file.rows * _ROW_ID_WIDTH) + _OVERHEAD
+    return written
+
+
+def way_of(how: How, why: str, priced: Sequence[tuple[str, Cost]]) -> Way:
+    """Add up files that go one way, and name the most costly."""
+    costly = sorted((PricedFile(path, cost.bytes_rewritten) for path, cost in priced), key=_by_cost)[:NAMED_FILES]
+    return Way(how=how, why=why, cost=sum((cost for _, cost in priced), Cost()), files=tuple(costly))
+
+
+def _by_cost(file: PricedFile) -> tuple[int, str]:
+    return -file.bytes_rewritten, file.path
 
 
 def _decoded(file: DataFile, columns: Iterable[BackfillColumn]) -> int:

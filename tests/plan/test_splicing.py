@@ -10,7 +10,7 @@ import pytest
 from reconciler.model.table import DataFile
 from reconciler.model.types import Field, ListType, MapType, StructType, Type
 from reconciler.plan.operations import BackfillColumn, Cost, How
-from reconciler.plan.splicing import can_splice, refusal, scheme_of, ways
+from reconciler.plan.splicing import NAMED_FILES, can_splice, refusal, scheme_of, ways
 from reconciler.render.report import ways_text
 
 ROWS = 1_000_000
@@ -109,6 +109,20 @@ def test_ways_are_grouped_with_their_reasons_and_priced() -> None:
         "1 file spliced (streamed through the job; 26 MiB), 2 files spliced (51 MiB), "
         "1 file rewritten (row deletes; 26 MiB)"
     )
+
+
+def test_the_files_of_a_way_are_named_with_their_costs_the_most_costly_first() -> None:
+    small, large = changed(path="s3://b/small.parquet", size_bytes=10), changed(path="s3://b/large.parquet")
+    (spliced, rewritten) = ways([small, large, changed(has_deletes=True)], [COLUMN], schema(), 2)
+    assert [file.path for file in spliced.files] == ["s3://b/large.parquet", "s3://b/small.parquet"]
+    assert [file.path for file in rewritten.files] == ["s3://b/a.parquet"]
+    assert sum(file.bytes_rewritten for file in spliced.files) == spliced.cost.bytes_rewritten
+
+
+def test_a_plan_names_so_many_files_and_no_more() -> None:
+    (way,) = ways([changed(path=f"/w/{n}.parquet") for n in range(NAMED_FILES + 5)], [COLUMN], schema(), 2)
+    assert len(way.files) == NAMED_FILES
+    assert way.cost.files_rewritten == NAMED_FILES + 5
 
 
 def test_a_file_that_has_one_column_and_lacks_another_is_spliced() -> None:

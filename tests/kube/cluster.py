@@ -152,6 +152,10 @@ class Cluster:
             process.kill()
             process.wait()
 
+    def process(self, name: str) -> subprocess.Popen[bytes]:
+        """Return one of the running programs."""
+        return self._processes[name]
+
     def close(self) -> None:
         """Stop everything, the API server without its usual patience."""
         for name in reversed(list(self._processes)):

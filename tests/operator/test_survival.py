@@ -85,6 +85,18 @@ def test_5000_columns_from_a_config_map(
     assert len(lake.get_table_spec(TableIdent((namespace,), "wide")).spec.schema.fields) == 5_000
 
 
+def test_5000_columns_by_server_side_apply_and_one_more(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+) -> None:
+    ident = TableIdent((namespace,), "broad")
+    for count in (5_000, 5_001):
+        broad = table("broad", namespace, *(f"column_{number} long" for number in range(count)))
+        text = json.dumps(broad)
+        cluster.kubectl("apply", "--server-side", "-f", "-", stdin=text)
+        wait_for(cluster, namespace, "broad", "InSync", 60)
+        assert len(lake.get_table_spec(ident).spec.schema.fields) == count
+
+
 def test_a_namespace_full_of_tables_is_not_stuck_and_keeps_the_tables(
     cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
 ) -> None:

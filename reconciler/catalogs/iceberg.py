@@ -375,6 +375,10 @@ class IcebergCatalog:
         """List every namespace, nested ones included."""
         return self._in((), lambda: namespaces.list_namespaces(self._backend))
 
+    def check(self) -> None:
+        """Ask for the first level of namespaces: one request tells whether the catalog answers, however much it holds."""
+        self._in((), lambda: self._backend.list_namespaces(()))
+
     def describe_namespace(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
         """Return a namespace's properties; raises NamespaceNotFound."""
         return self._in((), lambda: self._backend.describe_namespace(namespace))

@@ -122,8 +122,8 @@ def read_path(secret: Json) -> str:
 
 
 def make_path() -> str:
-    """Make a path that nobody guesses."""
-    return f"/{secrets.token_urlsafe(_PATH_BYTES)}"
+    """Make a path that nobody guesses; a Service's path consists of DNS names."""
+    return f"/{secrets.token_hex(_PATH_BYTES)}"
 
 
 def secret_data(path: str, identity: Identity | None) -> Json:
@@ -144,28 +144,40 @@ def _decoded(secret: Json, entry: str) -> str:
 # ---------------------------------------------------------------- the configuration
 
 
-def configured(configuration: Json, path: str, *, trust: str, url: str) -> list[Data] | None:
+class Route(msgspec.Struct, frozen=True):
+    """How an API server reaches the webhook: by `url`, or through a Service."""
+
+    url: str
+    service: str
+    namespace: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Who the API server believes it talks to."""
+        if self.url:
+            return (urlsplit(self.url).hostname or "",)
+        name = f"{self.service}.{self.namespace}.svc"
+        return (name, f"{name}.cluster.local")
+
+
+def configured(configuration: Json, route: Route, path: str, trust: str) -> list[Data] | None:
     """Return the webhooks as they should be called; None when they are called so already.
 
-    `trust` empty: somebody else injects it. `url` empty: through the Service that the configuration names.
+    `trust` empty: somebody else tells the configuration whom to trust.
     """
     before = items_at(configuration, "webhooks")
-    after: list[Data] = [{**hook, "clientConfig": _client(hook, path, trust, url)} for hook in before]
+    after: list[Data] = [{**hook, "clientConfig": _client(hook, route, path, trust)} for hook in before]
     return None if after == before else after
 
 
-def _client(hook: Json, path: str, trust: str, url: str) -> Json:
+def _client(hook: Json, route: Route, path: str, trust: str) -> Json:
     client = mapping_at(hook, "clientConfig")
-    called: Json = {"url": f"{url}{path}"} if url else {"service": {**mapping_at(client, "service"), "path": path}}
+    through: Json = {"name": route.service, "namespace": route.namespace, "path": path}
+    called: Json = (
+        {"url": f"{route.url}{path}"} if route.url else {"service": {**mapping_at(client, "service"), **through}}
+    )
     bundle = base64.b64encode(trust.encode()).decode() if trust else text_at(client, "caBundle")
     return {**called, **({"caBundle": bundle} if bundle else {})}
-
-
-def server_names(service: str, namespace: str, url: str) -> tuple[str, ...]:
-    """Name who the API server believes it talks to."""
-    if url:
-        return (urlsplit(url).hostname or "",)
-    return (f"{service}.{namespace}.svc", f"{service}.{namespace}.svc.cluster.local")
 
 
 def _general_name(text: str) -> x509.GeneralName:

@@ -105,6 +105,8 @@ def _verdict(case: Case, closed: Gate) -> Iterator[str]:
         yield f"Dry run: plan {plan.hash} would be carried out.{later}"
         return
     yield f"Dry run: plan {plan.hash} would not be carried out now ({closed.reason})."
-    yield closed.message
     if closed.reason is Reason.APPROVAL_REQUIRED:
+        yield from case.decision.reasons
         yield f"To release exactly this plan commit spec.approval.plan: {plan.hash}"
+    elif not plan.is_blocked:  # else the findings below say it
+        yield closed.message

@@ -7,6 +7,7 @@ other webhooks' among them; a warning that was said before in the same request i
 from __future__ import annotations
 
 from collections.abc import Iterable
+from textwrap import wrap
 
 from reconciler.render.safe import clean
 
@@ -15,8 +16,8 @@ TOTAL_LENGTH = 3_600
 
 
 def fit(lines: Iterable[str], *, rest: str = "") -> tuple[str, ...]:
-    """Return lines as warnings: in order, each whole or cut, as many as fit; `rest` tells where to see the others."""
-    wanted = [_cut(line) for line in dict.fromkeys(line.rstrip() for line in lines) if line]
+    """Return lines as warnings: in order, the long ones wrapped, as many as fit; `rest` says where the others are."""
+    wanted = list(dict.fromkeys(part for line in lines for part in _wrapped(clean(line.rstrip()))))
     kept, room = list[str](), TOTAL_LENGTH
     for line in wanted:
         room -= len(line)
@@ -25,10 +26,12 @@ def fit(lines: Iterable[str], *, rest: str = "") -> tuple[str, ...]:
         kept.append(line)
     left = len(wanted) - len(kept)
     if left:
-        kept.append(_cut(f"… and {left} more line{'' if left == 1 else 's'}{f': {rest}' if rest else ''}"))
+        kept.append(f"… and {left} more line{'' if left == 1 else 's'}{f': {rest}' if rest else ''}")
     return tuple(kept)
 
 
-def _cut(line: str) -> str:
-    text = clean(line)
-    return text if len(text) <= LINE_LENGTH else f"{text[: LINE_LENGTH - 1]}…"
+def _wrapped(line: str) -> list[str]:
+    """Break a line that an API server might cut."""
+    if len(line) <= LINE_LENGTH:
+        return [line] if line else []
+    return wrap(line, LINE_LENGTH, subsequent_indent="  ", drop_whitespace=True)

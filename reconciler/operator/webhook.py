@@ -25,6 +25,7 @@ from reconciler.operator.admission import Admission, Answer
 from reconciler.operator.api import ApiConflict, ApiNotFound, KubeApi
 from reconciler.operator.certificates import (
     Identity,
+    Route,
     configured,
     is_fresh,
     load,
@@ -34,7 +35,6 @@ from reconciler.operator.certificates import (
     read_path,
     secret_data,
     server_context,
-    server_names,
 )
 from reconciler.operator.connection import Connection
 from reconciler.operator.context import Context
@@ -99,7 +99,7 @@ class Keeper:
         self._api = api
         self._settings = settings
         self._namespace = namespace
-        self.names = server_names(settings.service, namespace, settings.url)
+        self._route = Route(settings.url, settings.service, namespace)
         self.path = ""
         self.context: ssl.SSLContext | None = None
         self._shown = ("", "")
@@ -162,15 +162,15 @@ class Keeper:
         return await self._api.get(SECRETS, self._namespace, name)
 
     def _renewed(self, identity: Identity | None, now: datetime) -> Identity | None:
-        if self._settings.certificates or (identity is not None and is_fresh(identity, self.names, now)):
+        if self._settings.certificates or (identity is not None and is_fresh(identity, self._route.names, now)):
             return identity
-        logger.info("a certificate is made for the webhook (%s)", ", ".join(self.names))
-        return make_identity(self.names, now, former=identity)
+        logger.info("a certificate is made for the webhook (%s)", ", ".join(self._route.names))
+        return make_identity(self._route.names, now, former=identity)
 
     async def _configure(self, trust: str) -> None:
         name = self._settings.configuration
         raw = await self._api.get(WEBHOOKS, None, name)
-        hooks = configured(raw, self.path, trust=trust, url=self._settings.url)
+        hooks = configured(raw, self._route, self.path, trust)
         if hooks is None:
             return
         body: Json = {"metadata": {"resourceVersion": meta_of(raw).resource_version}, "webhooks": hooks}

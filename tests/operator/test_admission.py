@@ -1,0 +1,547 @@
+"""What an API server hears before it stores anything: refusals, warnings, and the plan of a dry run."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import copy
+import json
+import re
+import signal
+import socket
+import ssl
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from reconciler.catalogs.iceberg import IcebergCatalog
+from reconciler.cli.project import load_project
+from reconciler.errors import EnvironmentProblem, ManifestErrors
+from reconciler.operator.api import KubeApi
+from reconciler.operator.certificates import Identity, is_fresh, make_identity, read_identity, secret_data
+from reconciler.operator.connection import connect
+from reconciler.operator.settings import WebhookSettings
+from reconciler.operator.webhook import Keeper
+from tests.kube.assets import kube_programs
+from tests.kube.cluster import Cluster, free_port, running_cluster
+from tests.kube.operator import (
+    NAMESPACE,
+    ROOT,
+    Operator,
+    catalog,
+    condition,
+    eventually,
+    install,
+    policy,
+    running_operator,
+    table,
+    wait_for,
+)
+from tests.proxy import FaultProxy, Recorded
+
+NAME = "laketable-webhook"
+CANARY = "canary-7d21c4"
+NOT_WRITES = ("/leases/", "/leases?")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Run a cluster of our own: its webhook must not judge what other tests apply."""
+    try:
+        kube_programs()
+    except EnvironmentProblem as error:
+        pytest.fail(str(error), pytrace=False)
+    with running_cluster(tmp_path_factory.mktemp("admission")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def operator_kubeconfig(cluster: Cluster) -> Path:
+    kubeconfig = install(cluster)
+    cluster.kubectl("apply", "-f", str(ROOT / "charts" / "raw" / "webhook.yaml"))
+    return kubeconfig
+
+
+@pytest.fixture(scope="module")
+def kubernetes(cluster: Cluster, operator_kubeconfig: Path) -> Iterator[FaultProxy]:
+    """Stand between the operator and its API server, to hear what it asks for."""
+    config = yaml.safe_load(operator_kubeconfig.read_text())
+    authority = base64.b64decode(config["clusters"][0]["cluster"].pop("certificate-authority-data")).decode()
+    with FaultProxy(cluster.server, ssl.create_default_context(cadata=authority)) as proxy:
+        config["clusters"][0]["cluster"]["server"] = proxy.uri
+        (cluster.folder / "overheard.kubeconfig").write_text(yaml.safe_dump(config))
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def operator(cluster: Cluster, kubernetes: FaultProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    port = free_port()
+    options = [
+        "--no-lease",  # it answers whether or not it leads; a killed one would be waited for
+        f"--webhook=127.0.0.1:{port}",
+        f"--webhook-url=https://127.0.0.1:{port}",
+        f"--webhook-configuration={NAME}",
+        f"--webhook-secret={NAME}",
+    ]
+    log = tmp_path_factory.mktemp("operator") / "operator.log"
+    environment = {"PYICEBERG_CATALOG__OURS__URI": "http://127.0.0.1:1", "PYICEBERG_CATALOG__OURS__TOKEN": CANARY}
+    kubeconfig = cluster.folder / "overheard.kubeconfig"
+    with running_operator(kubeconfig, log, options, **environment) as running:
+        _until_served(cluster)
+        yield running
+
+
+def _until_served(cluster: Cluster) -> None:
+    cluster.create_namespace("probe")
+    eventually(
+        lambda: "laketable.dev" in _refusal(cluster, policy("wrong", "probe", deny={"reason": "x"}), dry_run=True)
+    )
+
+
+def _refusal(cluster: Cluster, *documents: dict[str, Any], dry_run: bool = False) -> str:
+    """Return what kubectl was told when it was refused; nothing of it may be there afterwards."""
+    flags = ["--dry-run=server"] if dry_run else []
+    done = cluster.kubectl("apply", *flags, "-f", "-", stdin=yaml.safe_dump_all(documents), check=False)
+    assert CANARY not in done.stdout + done.stderr
+    if done.returncode == 0:
+        raise AssertionError(f"admitted: {done.stdout}{done.stderr}")
+    return done.stderr
+
+
+def _dry_run(cluster: Cluster, *documents: dict[str, Any]) -> list[str]:
+    """Return the warnings of a dry run."""
+    done = cluster.kubectl("apply", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump_all(documents))
+    assert CANARY not in done.stdout + done.stderr
+    return [line.removeprefix("Warning: ") for line in done.stderr.splitlines()]
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def _changed(document: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {**document, "spec": {**document["spec"], **spec}}
+
+
+def _wrong(namespace: str) -> dict[str, dict[str, Any]]:
+    """Return manifests that the CRDs' schema lets pass."""
+    orders = table("orders", namespace, "id long", "amount long", catalogRef={"name": "lake"})
+    hostile = {"name": "x", "type": "long", "computed": {"expression": "reflect('java.lang.System', 'exit', 1)"}}
+    view = _changed(orders, materializedView={"query": "SELECT 1; DROP TABLE a"})
+    del view["spec"]["columns"]
+    return {
+        "a column twice": _changed(orders, columns=[{"name": "id", "type": "long"}, {"name": "id", "type": "int"}]),
+        "a type that is none": _changed(orders, columns=[{"name": "id", "type": "decimal(99,2)"}]),
+        "a column that is not there": _changed(orders, partitioning=[{"column": "idd", "transform": "day"}]),
+        "SQL that may not run": _changed(orders, columns=[*orders["spec"]["columns"], hostile]),
+        "two statements": view,
+        "a property of ours": _changed(orders, properties={"laketable.owner": "me"}),
+        "a policy that forbids nothing": policy("nothing", namespace, deny={"reason": "Because."}),
+        "destructive plans approved blindly": policy("blind", namespace, autoApprove=["destructive"]),
+    }
+
+
+@pytest.mark.parametrize("case", _wrong("any"))
+def test_a_wrong_manifest_is_refused_with_what_validate_says(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog, case: str, tmp_path: Path
+) -> None:
+    document = _wrong(namespace)[case]
+    (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(document))
+    with pytest.raises(ManifestErrors) as found:
+        load_project([str(tmp_path)])
+    said = _refusal(cluster, document)
+    assert 'admission webhook "resources.laketable.dev" denied the request: ' in said
+    for error in found.value.errors:
+        assert f"{error.message} {error.hint}".rstrip() in said
+    assert document["metadata"]["name"] not in [
+        one["metadata"]["name"] for one in cluster.list(document["kind"], namespace)
+    ]
+
+
+def test_an_edit_is_refused_as_a_new_table_is_and_a_correction_admitted(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+) -> None:
+    orders = table("orders", namespace, "id long")
+    assert not _warnings(cluster, orders)
+    wait_for(cluster, namespace, "orders", "InSync")
+    assert "spec.sortOrder[0]" in _refusal(cluster, _changed(orders, sortOrder=[{"column": "none"}]))
+    renamed = _refusal(cluster, _changed(orders, identifier=f"{namespace}.other"))
+    assert f"write renamedFrom: {namespace}.orders" in renamed
+    assert cluster.get("laketable", "orders", namespace)["metadata"]["generation"] == 1
+    cluster.apply(_changed(orders, sortOrder=[{"column": "id"}]))
+    wait_for(cluster, namespace, "orders", "InSync")
+
+
+def _warnings(cluster: Cluster, *documents: dict[str, Any]) -> list[str]:
+    """Apply, and return what was said besides."""
+    done = cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
+    assert CANARY not in done.stdout + done.stderr
+    return [line.removeprefix("Warning: ") for line in done.stderr.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("name", "properties", "said"),
+    [
+        pytest.param("lake", {"type": "rest", "uri": "https://c.example", "token": CANARY}, "'token'", id="a secret"),
+        pytest.param("lake", {"type": "rest", "uri": "https://c.example", "py-io-impl": "x"}, "py-io-impl", id="code"),
+        pytest.param("lake", {"type": "rest"}, "'uri' is missing", id="nowhere"),
+        pytest.param("ours", {"type": "rest", "uri": "https://c.example"}, "the operator's own environment", id="ours"),
+    ],
+)
+def test_a_catalog_that_tenants_may_not_have_is_refused(
+    cluster: Cluster, operator: Operator, namespace: str, name: str, properties: dict[str, str], said: str
+) -> None:
+    assert said in _refusal(cluster, catalog(name, namespace, properties))
+    # the control: an honest one
+    cluster.apply(catalog("theirs", namespace, {"type": "rest", "uri": "https://catalog.example"}))
+
+
+def test_what_others_still_lack_is_a_warning(
+    cluster: Cluster, operator: Operator, namespace: str, sqlite_catalog: dict[str, str]
+) -> None:
+    early = table("early", namespace, "id long", catalogRef={"name": "later"})
+    assert _warnings(cluster, early) == [f"The table waits: There is no LakeCatalog {namespace}/later yet."]
+    cluster.apply(catalog("later", namespace, sqlite_catalog))
+    wait_for(cluster, namespace, "early", "InSync")
+    (rival,) = _warnings(
+        cluster, table("rival", namespace, "id long", identifier=f"{namespace}.early", catalogRef={"name": "later"})
+    )
+    assert rival == f"LakeTable {namespace}/early is older and claims {namespace}.early too; it wins."
+
+
+def test_the_approval_of_a_plan_that_is_over_is_refused(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+) -> None:
+    orders = table("orders", namespace, "id long", "a long")
+    cluster.apply(orders)
+    wait_for(cluster, namespace, "orders", "InSync")
+    cluster.apply(table("orders", namespace, "id long"))
+    over = wait_for(cluster, namespace, "orders", "AwaitingApproval")["status"]["plan"]["name"]
+    cluster.apply(orders)
+    wait_for(cluster, namespace, "orders", "InSync")
+    eventually(lambda: cluster.get("ltp", over, namespace)["status"]["phase"] == "Superseded")
+    approve = ("patch", "ltp", "-n", namespace, "--type=merge", "-p", '{"spec": {"approved": true}}')
+    refused = cluster.kubectl(*approve, over, check=False)
+    assert "is Superseded: an approval does nothing" in refused.stderr
+    cluster.apply(table("orders", namespace, "id long"))
+    waiting = wait_for(cluster, namespace, "orders", "AwaitingApproval")["status"]["plan"]["name"]
+    cluster.kubectl(*approve, waiting)
+    wait_for(cluster, namespace, "orders", "InSync")
+
+
+# ---------------------------------------------------------------- tenancy
+
+
+def test_a_tenant_without_the_right_is_refused_and_hears_nothing_of_the_table(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog, sqlite_catalog: dict[str, str]
+) -> None:
+    cluster.apply(table("salaries", namespace, "person string", "monthly_pay long"))
+    wait_for(cluster, namespace, "salaries", "InSync")
+    tenant = cluster.create_namespace(f"{namespace}-tenant")
+    mine = {"namespaces": [namespace], "catalogNamespaces": ["*"], "verbs": ["drop"]}
+    theirs = {"namespaces": [tenant], "catalogNamespaces": [tenant], "verbs": ["apply"]}
+    reference = {"name": "lake", "namespace": namespace}
+    spy = table("spy", tenant, "id long", catalogRef=reference, identifier=f"{namespace}.salaries")
+    view = copy.deepcopy(spy)
+    del view["spec"]["columns"]
+    view["spec"] |= {"identifier": f"{tenant}.spy"}
+    view["spec"] |= {"materializedView": {"query": f"SELECT monthly_pay FROM `{namespace}`.salaries"}}
+    own = _changed(spy, identifier=f"{tenant}.spy")
+    nobody, granted = (
+        catalog("lake", namespace, sqlite_catalog),
+        catalog("lake", namespace, sqlite_catalog, access=[mine, theirs]),
+    )
+    for grants, refused in ((nobody, (spy, view, own)), (granted, (spy, view))):
+        cluster.apply(grants)
+        for document in refused:
+            for dry_run in (True, False):
+                said = _refusal(cluster, document, dry_run=dry_run)
+                assert f"LakeCatalog {namespace}/lake does not let namespace {tenant}" in said
+                assert "person" not in said
+                assert not re.search(r"monthly_pay (int|long)|iceberg v|sha256", said)
+    assert not cluster.list("laketable", tenant)
+    # the controls: what it was granted, and a view once it may read
+    assert any("would be carried out" in line for line in _dry_run(cluster, own))
+    read = {"namespaces": [tenant], "catalogNamespaces": [namespace], "verbs": ["read"]}
+    cluster.apply(catalog("lake", namespace, sqlite_catalog, access=[mine, theirs, read]))
+    assert any("monthly_pay" in line for line in _dry_run(cluster, view))
+
+
+def test_only_who_knows_the_path_is_answered(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+) -> None:
+    (hook,) = cluster.get("validatingwebhookconfiguration", NAME)["webhooks"]
+    client = hook["clientConfig"]
+    trusted = ssl.create_default_context(cadata=base64.b64decode(client["caBundle"]).decode())
+    review = {"request": {"uid": "1", "kind": {"kind": "LakeTable"}, "operation": "CREATE", "dryRun": True}}
+    review["request"]["object"] = table("orders", namespace, "id long")
+
+    def ask(url: str) -> dict[str, Any]:
+        body = json.dumps(review).encode()
+        with urllib.request.urlopen(urllib.request.Request(url, body), context=trusted, timeout=10) as answer:
+            found: dict[str, Any] = json.loads(answer.read())["response"]
+            return found
+
+    assert any("sha256:" in line for line in ask(client["url"])["warnings"])
+    for path in ("/", "/validate", "/" + "a" * 32):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            ask(client["url"].rpartition("/")[0] + path)
+
+
+# ---------------------------------------------------------------- dry runs
+
+
+def _state(cluster: Cluster, namespace: str, properties: dict[str, str]) -> tuple[object, ...]:
+    """Return everything that a dry run might have changed: resources, and every file of the catalog."""
+    kinds = "laketables,lakecatalogs,laketableplans,lakepolicies,jobs,configmaps,secrets,events.events.k8s.io"
+    listed = cluster.kubectl("get", kinds, "-n", namespace, "-o", "json").stdout
+    objects = sorted(
+        (o["kind"], o["metadata"]["name"], o["metadata"]["resourceVersion"]) for o in json.loads(listed)["items"]
+    )
+    lake = Path(properties["uri"].removeprefix("sqlite:///")).parent
+    return objects, {path: path.read_bytes() for path in sorted(lake.rglob("*")) if path.is_file()}
+
+
+def _writes(requests: list[Recorded]) -> list[str]:
+    found = (f"{one.method} {one.path}" for one in requests if one.method not in ("GET", "HEAD"))
+    return [text for text in found if "/leases" not in text]
+
+
+def test_a_dry_run_prints_the_plan_and_changes_nothing(
+    cluster: Cluster,
+    operator: Operator,
+    kubernetes: FaultProxy,
+    namespace: str,
+    lake: IcebergCatalog,
+    sqlite_catalog: dict[str, str],
+) -> None:
+    orders = table("orders", namespace, "id long", "note string", "extra string")
+    assert any("would be carried out" in line for line in _dry_run(cluster, orders))
+    assert not cluster.list("laketable", namespace)
+    cluster.apply(orders)
+    wait_for(cluster, namespace, "orders", "InSync")
+    eventually(lambda: not _is_busy(cluster, namespace))
+
+    kubernetes.forget()
+    before = _state(cluster, namespace, sqlite_catalog)
+    edited = table("orders", namespace, "id long", "note string", "added date")
+    told = _dry_run(cluster, edited)
+    assert _state(cluster, namespace, sqlite_catalog) == before
+    assert _writes(kubernetes.requests) == []
+
+    plan = re.search(r"plan (sha256:[0-9a-f]{64}) would not be carried out now \(ApprovalRequired\)", told[0])
+    assert plan is not None, "\n".join(told)
+    assert f"commit spec.approval.plan: {plan[1]}" in "\n".join(told)
+    text = "\n".join(told)
+    for part in ("- extra", "+ added", "destructive", "operations", "reads", "rewrites", "LK1"):
+        assert part in text
+    assert all(len(line) <= 256 for line in told)
+    # committing that hash is what releases it, and a dry run says so beforehand
+    approved = _changed(edited, approval={"plan": plan[1]})
+    assert f"plan {plan[1]} would be carried out" in _dry_run(cluster, approved)[0]
+    cluster.apply(approved)
+    status = wait_for(cluster, namespace, "orders", "InSync")["status"]
+    assert status["lastApplied"]["hash"] == plan[1]
+    # the control: what was heard while nothing was written does hear of a write
+    assert any("/laketableplans" in text for text in _writes(kubernetes.requests))
+
+
+def _is_busy(cluster: Cluster, namespace: str) -> bool:
+    phases = {plan.get("status", {}).get("phase") for plan in cluster.list("ltp", namespace)}
+    return phases != {"Applied"} or not cluster.list("events.events.k8s.io", namespace)
+
+
+def test_a_real_apply_computes_no_plan(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+) -> None:
+    assert _warnings(cluster, table("orders", namespace, "id long", reconcile={"suspend": True})) == []
+    assert "suspend is true" in _dry_run(cluster, table("orders", namespace, "id int", reconcile={"suspend": True}))[0]
+
+
+def test_a_dry_run_asks_the_catalog_for_reads_only(
+    cluster: Cluster, operator: Operator, namespace: str, rest_catalog: dict[str, str]
+) -> None:
+    with FaultProxy(rest_catalog["uri"]) as heard:
+        cluster.apply(catalog("lake", namespace, {"type": "rest", "uri": heard.uri}))
+        orders = table("orders", namespace, "id int")
+        cluster.apply(orders)
+        wait_for(cluster, namespace, "orders", "InSync")
+        heard.forget()
+        told = _dry_run(cluster, table("orders", namespace, "id long"))
+        assert "would be carried out" in told[0]
+        assert heard.requests
+        assert {one.method for one in heard.requests} <= {"GET", "HEAD"}
+        location = cluster.get("laketable", "orders", namespace)["status"]["table"]
+        cluster.apply(table("orders", namespace, "id long"))
+        after = wait_for(cluster, namespace, "orders", "InSync")["status"]["table"]
+        assert after["schemaId"] > location["schemaId"]
+        assert "POST" in {one.method for one in heard.requests}  # the control
+
+
+def test_many_changes_fit_what_an_api_server_passes_on(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+) -> None:
+    names = [f"a_rather_long_name_for_a_column_{number}" for number in range(400)]
+    told = _dry_run(cluster, table("wide", namespace, *(f"{name} string" for name in names)))
+    assert "would be carried out" in told[0]
+    assert sum(map(len, told)) <= 4096
+    assert any("more" in line for line in told)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[str]:
+    """Listen and never answer."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        kept: list[socket.socket] = []
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    kept.append(listening.accept()[0])
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        for connection in kept:
+            connection.close()
+
+
+def test_a_catalog_that_hangs_holds_up_nobody(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+) -> None:
+    with _silence() as uri:
+        cluster.apply(catalog("stuck", namespace, {"type": "rest", "uri": uri}))
+        stuck = table("stuck", namespace, "id long", catalogRef={"name": "stuck"})
+        for _ in range(2):
+            (late,) = _dry_run(cluster, stuck)
+            assert late.startswith("No plan: it was not ready within 4 seconds.")
+        (busy,) = _dry_run(cluster, stuck)
+        assert busy.startswith("No plan: the catalog has not answered earlier dry runs yet.")
+        # others get their plans meanwhile, and a real apply does not ask the catalog
+        other = table("other", namespace, "id long", catalogRef={"name": "lake"})
+        assert "would be carried out" in _dry_run(cluster, other)[0]
+        assert _warnings(cluster, stuck) == []
+    cluster.kubectl("delete", "laketable", "stuck", "-n", namespace)
+
+
+# ---------------------------------------------------------------- without it, and its certificate
+
+
+def test_while_the_webhook_is_away_nothing_unsafe_gets_through(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog, sqlite_catalog: dict[str, str]
+) -> None:
+    cluster.apply(
+        catalog(
+            "closed",
+            namespace,
+            sqlite_catalog,
+            access=[{"namespaces": ["nobody"], "catalogNamespaces": ["*"], "verbs": ["read"]}],
+        )
+    )
+    assert operator.stop() == 0
+    wrong = table("wrong", namespace, "id long", "id string", catalogRef={"name": "lake"})
+    denied = table("denied", namespace, "id long", catalogRef={"name": "closed"})
+    named = catalog("ours", namespace, {"type": "rest", "uri": "http://127.0.0.1:1"})
+    cluster.apply(wrong, denied, named, table("named", namespace, "id long", catalogRef={"name": "ours"}))
+    operator.restart()
+    for name, reason in (("wrong", "InvalidInput"), ("denied", "AccessDenied"), ("named", "InvalidInput")):
+        found = eventually(partial(_ready, cluster, name, namespace))
+        assert (found["status"], found["reason"]) == ("False", reason)
+    assert (
+        CANARY
+        not in cluster.kubectl(
+            "get", "laketables,lakecatalogs,events.events.k8s.io", "-n", namespace, "-o", "yaml"
+        ).stdout
+    )
+    assert lake.list_namespaces() == () or (namespace,) not in lake.list_namespaces()
+    # what is wrong already stays wrong, but can be annotated, and corrected once admission is back
+    _until_served(cluster)
+    cluster.kubectl("annotate", "laketable", "wrong", "-n", namespace, "laketable.dev/reconcile-now=1")
+    assert "spec.columns[1].name" in _refusal(
+        cluster, _changed(wrong, columns=wrong["spec"]["columns"], partitioning=[])
+    )
+    cluster.apply(table("wrong", namespace, "id long", catalogRef={"name": "lake"}))
+    wait_for(cluster, namespace, "wrong", "InSync")
+    assert CANARY not in operator.log
+
+
+def _ready(cluster: Cluster, name: str, namespace: str) -> dict[str, Any]:
+    return condition(cluster.get("laketable", name, namespace), "Ready")
+
+
+def _certificate(cluster: Cluster) -> Identity:
+    found = read_identity(cluster.get("secret", NAME, NAMESPACE))
+    assert found is not None
+    return found
+
+
+def test_a_certificate_is_kept_as_long_as_it_lasts_and_renewed_before_it_ends(
+    cluster: Cluster, operator: Operator, kubernetes: FaultProxy, namespace: str
+) -> None:
+    first = _certificate(cluster)
+    kubernetes.forget()
+    operator.restart()
+    _until_served(cluster)
+    assert _certificate(cluster) == first
+    assert not [text for text in _writes(kubernetes.requests) if "/secrets/" in text or "webhookconf" in text]
+
+    now = datetime.now(UTC)
+    ending = make_identity(["127.0.0.1"], now - timedelta(days=70))
+    path = base64.b64decode(cluster.get("secret", NAME, NAMESPACE)["data"]["path"]).decode()
+    patch = json.dumps({"data": secret_data(path, ending)})
+    cluster.kubectl("patch", "secret", NAME, "-n", NAMESPACE, "--type=merge", "-p", patch)
+    operator.restart(signal.SIGTERM)
+    _until_served(cluster)
+    renewed = _certificate(cluster)
+    assert is_fresh(renewed, ["127.0.0.1"], now)
+    assert renewed.certificate != ending.certificate
+    # who still shows the former is trusted as long as it lasts
+    assert renewed.trust == renewed.certificate + ending.certificate
+    (hook,) = cluster.get("validatingwebhookconfiguration", NAME)["webhooks"]
+    assert base64.b64decode(hook["clientConfig"]["caBundle"]).decode() == renewed.trust
+
+
+def test_replicas_that_start_at_once_show_one_certificate(
+    cluster: Cluster, operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind, name, place in (("secret", "twice", ["-n", NAMESPACE]), ("validatingwebhookconfiguration", "twice", [])):
+        found = cluster.get(kind, NAME, *place[1:])
+        found["metadata"] = {"name": name, **({"namespace": NAMESPACE} if place else {})}
+        found.pop("data", None)
+        for hook in found.get("webhooks", ()):
+            hook["namespaceSelector"] = {"matchLabels": {"nobody": "has-this"}}
+        cluster.apply(found)
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    settings = WebhookSettings(host="127.0.0.1", port=1, configuration="twice", secret="twice", service="twice")
+
+    async def start() -> list[Keeper]:
+        async with KubeApi(connect()) as one, KubeApi(connect()) as another:
+            keepers = [Keeper(api, settings, NAMESPACE) for api in (one, another, one, another)]
+            await asyncio.gather(*(_until_kept(keeper) for keeper in keepers))
+            return keepers
+
+    keepers = asyncio.run(start())
+    assert len({keeper.path for keeper in keepers}) == 1
+    kept = read_identity(cluster.get("secret", "twice", NAMESPACE))
+    assert kept is not None
+    assert is_fresh(kept, ["twice.laketable-system.svc"], datetime.now(UTC))
+    (hook,) = cluster.get("validatingwebhookconfiguration", "twice")["webhooks"]
+    assert base64.b64decode(hook["clientConfig"]["caBundle"]).decode() == kept.trust
+    assert hook["clientConfig"]["service"]["path"] == keepers[0].path
+    cluster.kubectl("delete", "validatingwebhookconfiguration", "twice")
+
+
+async def _until_kept(keeper: Keeper) -> None:
+    """Do as the server does: try again after another one was faster."""
+    from reconciler.operator.api import ApiConflict
+
+    while keeper.context is None:
+        with contextlib.suppress(ApiConflict):
+            await keeper.keep()

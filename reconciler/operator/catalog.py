@@ -9,6 +9,8 @@ from reconciler.operator.context import Context
 from reconciler.operator.objects import CATALOGS, Json, Key, Resource, mapping_at, meta_of, print_time
 from reconciler.operator.queue import Again
 from reconciler.operator.reasons import STANDINGS, Reason, reason_of
+from reconciler.operator.tenancy import require_connect
+from reconciler.plan.runtimes import CONNECT
 
 CHECK_SECONDS = 300.0
 
@@ -27,7 +29,11 @@ async def reconcile_catalog(ctx: Context, key: Key) -> Again:
     reason, message = Reason.VALID, "The catalog answers."
     try:
         opened = await ctx.pool.open(key, fresh=True)
-        await ctx.pool.run(opened.catalog.list_namespaces)
+        runtime = opened.manifest.spec.runtime
+        if runtime is not None and runtime.type == CONNECT:
+            name = f"{key.namespace}/{key.name}"
+            require_connect(runtime, name, allow_local=ctx.settings.allow_local_catalogs)
+        await ctx.pool.run(opened.catalog.check)
     except LakeError as error:
         reason, message = reason_of(error.reason), str(error)
     changed = await write_plain_status(ctx, CATALOGS, raw, reason, message)

@@ -18,6 +18,7 @@ from reconciler.operator.store import TAKE_OWNERSHIP
 from reconciler.operator.tenancy import is_local, require_access
 from reconciler.pipeline import Approval, Request
 from reconciler.plan.policy import Policy
+from reconciler.plan.runtimes import CONNECT, LOCAL
 from reconciler.plan.view_query import named_sources
 
 _VERB = {"Observe": "read", "Plan": "plan", "Apply": "apply"}
@@ -89,11 +90,13 @@ async def propose_case(
     ctx: Context, raw: Json, meta: Meta, wanted: Wanted, settings: Reconcile, catalog: OpenCatalog, key: Key
 ) -> Case:
     """Observe the table and plan it; nothing is written, and nobody's rights are asked any more."""
+    runtime = catalog.manifest.spec.runtime
     request = Request(
         desired=wanted.desired,
         catalog=catalog.catalog,
         catalog_name=catalog.settings.name,
         policies=await policies_of(ctx, meta.namespace, list(ctx.store.policies.values())),
+        runtime=CONNECT if runtime is not None and runtime.type == CONNECT else LOCAL,
         actor=actor(ctx.settings.cluster),
     )
     take = meta.annotations.get(TAKE_OWNERSHIP, "")

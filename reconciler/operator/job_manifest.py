@@ -25,9 +25,12 @@ from reconciler.operator.store import OPERATION_LABEL, TABLE_LABEL
 from reconciler.plan.data import data_operations
 from reconciler.plan.document import encode
 from reconciler.plan.operations import Plan
+from reconciler.plan.runtimes import CONNECT, LOCAL
 
 TABLE_UID_LABEL = "laketable.dev/table-uid"
 OPERATIONS_ANNOTATION = "laketable.dev/operations"
+TABLE_OF_ANNOTATION = "laketable.dev/table-of"
+MANAGED_BY = ("app.kubernetes.io/managed-by", "laketable")
 CONTAINER = "laketable"
 PLAN_FILE, CATALOG_FILE = "plan.json.gz", "catalog.yaml"
 LAST_WORDS = "/dev/termination-log"
@@ -63,7 +66,7 @@ def job(name: str, table: Meta, catalog: LakeCatalog, plan: Plan, settings: JobS
     """Return the Job."""
     operations = [operation.id for operation in data_operations(plan)]
     labels: Json = {
-        "app.kubernetes.io/managed-by": "laketable",
+        MANAGED_BY[0]: MANAGED_BY[1],
         TABLE_LABEL: table.name,
         TABLE_UID_LABEL: table.uid,
         OPERATION_LABEL: operations[0],
@@ -75,7 +78,7 @@ def job(name: str, table: Meta, catalog: LakeCatalog, plan: Plan, settings: JobS
             "labels": labels,
             "annotations": {
                 OPERATIONS_ANNOTATION: ",".join(operations),
-                "laketable.dev/table-of": f"{table.namespace}/{table.name}",
+                TABLE_OF_ANNOTATION: f"{table.namespace}/{table.name}",
             },
         },
         "spec": {
@@ -105,10 +108,12 @@ def config_map(name: str, job_uid: str, wanted: Wanted, catalog: LakeCatalog, pl
 
 
 def for_job(catalog: LakeCatalog) -> LakeCatalog:
-    """Return the LakeCatalog as a job needs it: Spark runs right there."""
-    runtime = (catalog.spec.runtime or Runtime()).model_copy(update={"type": "local", "image": None})
-    stated = Runtime.model_validate(runtime.model_dump(exclude_none=True, exclude={"image"}))
-    spec = catalog.spec.model_copy(update={"runtime": stated, "access": None})
+    """Return the LakeCatalog as a job needs it: Spark runs right there, or behind the address of Spark Connect."""
+    stated = catalog.spec.runtime or Runtime()
+    kind = CONNECT if stated.type == CONNECT else LOCAL
+    runtime = stated.model_copy(update={"type": kind, "image": None})
+    checked = Runtime.model_validate(runtime.model_dump(exclude_none=True, exclude={"image"}))
+    spec = catalog.spec.model_copy(update={"runtime": checked, "access": None})
     metadata = catalog.metadata.model_copy(update={"annotations": None, "labels": None})
     return catalog.model_copy(update={"spec": spec, "metadata": metadata})
 

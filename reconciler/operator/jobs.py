@@ -1,7 +1,8 @@
 """Data jobs: started once, followed by every reconcile, and stopped when nobody wants them any more.
 
-Runtime `job` is a Kubernetes Job in the LakeCatalog's namespace; `local` and `connect` are a subprocess of the operator
-(`local_jobs`). Whatever becomes of a job, the table tells where its operation stands.
+Runtime `job` is a Kubernetes Job in the LakeCatalog's namespace, and so is `connect`, whose pod is a client of the
+Spark Connect server; `local` is a subprocess of the operator (`local_jobs`). Whatever becomes of a job, the table tells
+where its operation stands.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ from reconciler.operator.objects import (
 )
 from reconciler.operator.reasons import EventReason, Reason, reason_of
 from reconciler.operator.status import Applied, Found, Running
+from reconciler.operator.tenancy import require_connect
 from reconciler.plan.data import data_operations
 from reconciler.plan.events import Failed, Progress, Published, Refused, Validated, decode_event
 from reconciler.plan.operations import Plan
+from reconciler.plan.runtimes import CONNECT, JOB, LOCAL
 
 _FILES, _BYTES = "deleted-data-files", "removed-files-size"
 """What Iceberg writes into the summary of a snapshot that replaces files."""
@@ -67,7 +70,7 @@ def runtime_of(ctx: Context, catalog: LakeCatalog) -> str:
     """Say where a catalog's jobs run; unsaid it is a Kubernetes Job, in development a subprocess."""
     if catalog.spec.runtime is not None:
         return catalog.spec.runtime.type
-    return "local" if ctx.settings.allow_local_catalogs else "job"
+    return LOCAL if ctx.settings.allow_local_catalogs else JOB
 
 
 def require_runtime(ctx: Context, case: Case) -> None:
@@ -77,22 +80,22 @@ def require_runtime(ctx: Context, case: Case) -> None:
     catalog = case.catalog.manifest
     kind, runtime = runtime_of(ctx, catalog), catalog.spec.runtime
     name = f"{catalog.metadata.namespace}/{catalog.metadata.name}"
-    if kind == "local" and not ctx.settings.allow_local_catalogs:
+    if kind == LOCAL and not ctx.settings.allow_local_catalogs:
         raise Unsupported(
             f"LakeCatalog {name} wants its jobs in the operator's own pod.", hint="Set spec.runtime.type to job."
         )
-    if kind == "connect":
-        raise Unsupported(f"Jobs of LakeCatalog {name} cannot run over Spark Connect.", hint="Set its type to job.")
-    if kind == "job" and not (runtime and runtime.image) and not ctx.settings.job_image:
+    if kind == CONNECT:
+        require_connect(runtime, name, allow_local=ctx.settings.allow_local_catalogs)
+    if kind != LOCAL and not (runtime and runtime.image) and not ctx.settings.job_image:
         raise EnvironmentProblem(
             f"LakeCatalog {name} names no image for its jobs.",
-            hint="Set spec.runtime.image, or start the operator with --job-image.",
+            hint="Set spec.runtime.image (type job), or start the operator with --job-image.",
         )
 
 
 async def ensure(ctx: Context, case: Case, plan: Plan) -> JobState:
     """Start the job of a plan's work on rows, or see how it is."""
-    start = _ensure_job if runtime_of(ctx, case.catalog.manifest) == "job" else _ensure_local
+    start = _ensure_local if runtime_of(ctx, case.catalog.manifest) == LOCAL else _ensure_job
     return await start(ctx, case, plan)
 
 

@@ -1,4 +1,4 @@
-"""The runtimes `local` and `connect`: a data job as a subprocess of the operator, told what to do by files.
+"""The runtime `local`: a data job as a subprocess of the operator, told what to do by files.
 
 One per table at a time, ended with the operator. Its secrets lie in a folder only we can read, and go with the job.
 """

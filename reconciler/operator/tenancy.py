@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from reconciler.errors import InvalidInput, LakeError
 from reconciler.model.manifest import LakeCatalog
+from reconciler.model.manifest.catalog import Runtime
 from reconciler.model.property_keys import is_secret_key
 from reconciler.model.table import TableIdent
 
@@ -38,6 +39,8 @@ _KEYS = frozenset(
 _TYPES = frozenset({"rest", "hive", "glue", "dynamodb"})
 _AT_AN_ADDRESS = frozenset({"rest", "hive"})
 _ADDRESSES = frozenset({"uri", "oauth2-server-uri", "s3.endpoint", "glue.endpoint", "gcs.service.host", "warehouse"})
+_CONNECT_PARAMETERS = frozenset({"use_ssl", "user_id"})
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9a-fA-F:.]+\](:[0-9]{1,5})?")
 _LOCAL_NAMES = frozenset({"localhost", "ip6-localhost", "ip6-loopback", "metadata", "metadata.google.internal"})
 _LOCAL_SCHEMES = frozenset({"file", "sqlite", "hdfs+file", "jar", "local"})
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
@@ -126,6 +129,24 @@ def _problems(properties: Mapping[str, str], *, allow_local: bool, is_whole: boo
         yield f"A catalog of a cluster is one of {', '.join(sorted(_TYPES))}."
     if is_whole and kind in _AT_AN_ADDRESS and "uri" not in properties:
         yield f"'uri' is missing: a catalog of type {kind} has an address."
+
+
+def require_connect(runtime: Runtime | None, catalog: str, *, allow_local: bool) -> None:
+    """Refuse an address of Spark Connect that leads to our own machine, or says more than where the server is.
+
+    A token in it would stand in the LakeCatalog for every reader; a header or a session id would be somebody else's.
+    """
+    url = (runtime.url if runtime is not None else None) or ""
+    place, _, stated = url.removeprefix("sc://").partition("/")
+    keys = {part.partition("=")[0] for part in stated.split(";") if part}
+    where = f"LakeCatalog {catalog}, spec.runtime.url"
+    if odd := sorted(keys - _CONNECT_PARAMETERS):
+        shown = odd[0] if _KEY.fullmatch(odd[0]) else "a parameter with odd characters"
+        hint = f"An address may set {' and '.join(sorted(_CONNECT_PARAMETERS))}."
+        raise InvalidInput(f"'{shown}' is not among the parameters that an address may set.", where=where, hint=hint)
+    if not _HOST.fullmatch(place) or (not allow_local and is_local(place)):
+        message = "The address of Spark Connect leads to the job's own machine or network, or is none."
+        raise InvalidInput(message, where=where, hint="Write sc://host:15002, with the name of the server.")
 
 
 def is_local(value: str) -> bool:

@@ -101,21 +101,6 @@ def test_the_job_goes_with_its_table(
     assert lake.get_table_spec(TableIdent((namespace,), "orders"))
 
 
-def test_jobs_in_the_operators_own_pod_need_its_leave(
-    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
-) -> None:
-    cluster.apply(catalog("lake", namespace, _properties(lake), runtime={"type": "connect", "url": "sc://spark"}))
-    spec = table("orders", namespace, "id long", "amount long")
-    cluster.apply(spec)
-    wait_for(cluster, namespace, "orders", "InSync")
-    ident = TableIdent((namespace,), "orders")
-    fill(lake, ident, 10)
-    cluster.apply(with_computed(spec))
-    refused = wait_for(cluster, namespace, "orders", "Stalled")
-    assert condition(refused, "Ready")["reason"] == "Unsupported"
-    assert len(lake.get_table_spec(ident).spec.schema.fields) == 2
-
-
 def _another(cluster: Cluster, namespace: str, first: dict[str, Any]) -> dict[str, Any] | None:
     jobs = [j for j in cluster.list("jobs", namespace) if j["metadata"]["uid"] != first["metadata"]["uid"]]
     return jobs[0] if jobs else None

@@ -12,6 +12,7 @@ from reconciler import errors
 from reconciler.errors import InvalidInput, LakeError
 from reconciler.model.documents import check_resource
 from reconciler.model.manifest import LakeCatalog
+from reconciler.model.manifest.catalog import Runtime
 from reconciler.model.manifest.table import Reconcile
 from reconciler.model.table import TableIdent
 from reconciler.operator.conditions import merge_patch, print_conditions, standing_conditions
@@ -23,7 +24,7 @@ from reconciler.operator.reasons import STANDINGS, Reason, reason_of
 from reconciler.operator.run import forget_environment
 from reconciler.operator.status import Found, Running, short_size, table_status
 from reconciler.operator.store import Store
-from reconciler.operator.tenancy import AccessDenied, catalog_properties, require_access
+from reconciler.operator.tenancy import AccessDenied, catalog_properties, require_access, require_connect
 from reconciler.plan.events import Progress
 from reconciler.plan.operations import Finding, Operation, OperationClass, OperationKind, Plan, Severity
 from reconciler.plan.policy import Decision, Outcome
@@ -114,6 +115,35 @@ def _spec(properties: dict[str, str]) -> Any:
 def test_control_an_honest_catalog_is_accepted_and_its_secret_merged() -> None:
     found = catalog_properties(lake(properties={**REST, "warehouse": "s3://lake/w"}), {"credential": "id:secret"})
     assert found == {**REST, "warehouse": "s3://lake/w", "credential": "id:secret"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        pytest.param("sc://127.0.0.1:15002", id="loopback"),
+        pytest.param("sc://localhost", id="localhost"),
+        pytest.param("sc://169.254.169.254:80", id="link-local metadata"),
+        pytest.param("sc://[::1]:15002", id="loopback of IPv6"),
+        pytest.param("sc://2130706433:15002", id="loopback as a number"),
+        pytest.param("sc://spark:15002/;token=hunter2", id="a token"),
+        pytest.param("sc://spark:15002/;x-header=hunter2", id="any header"),
+        pytest.param("sc://spark:15002;use_ssl=true", id="parameters in the host"),
+        pytest.param("sc://me:hunter2@spark:15002", id="a password"),
+        pytest.param("sc://spark:15002/;session_id=hunter2", id="another's session"),
+        pytest.param("sc:///", id="nothing"),
+    ],
+)
+def test_where_a_spark_connect_server_may_not_be(url: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        require_connect(Runtime(type="connect", url=url), "sales/lake", allow_local=False)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["sc://spark.example:15002", "sc://spark", "sc://spark:15002/;use_ssl=true;user_id=lake"]
+)
+def test_control_a_spark_connect_server_elsewhere_is_accepted(url: str) -> None:
+    require_connect(Runtime(type="connect", url=url), "sales/lake", allow_local=False)
 
 
 @pytest.mark.parametrize("key", ["token", "credential", "s3.secret-access-key"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import sys
 
 import click
 import msgspec
@@ -101,6 +99,7 @@ def command() -> None:
     help="Let LakeCatalogs without credentials use the operator's own cloud identity: only where all tenants may.",
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True)
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def run_command(
     own: str | None,
     namespaces: tuple[str, ...],
@@ -124,6 +123,7 @@ def run_command(
     allow_local_catalogs: bool,
     own_cloud_identity: bool,
     log_level: str,
+    log_format: str,
 ) -> int:
     """Watch LakeTables, LakeCatalogs, LakePolicies and LakeTablePlans until SIGTERM."""
     try:
@@ -133,15 +133,11 @@ def run_command(
             "The operator's packages are not installed.", hint="Run 'pip install laketable[operator]'."
         ) from error
     from reconciler.operator.connection import connect
+    from reconciler.operator.logs import configure
     from reconciler.operator.run import cluster_name, operate
     from reconciler.operator.settings import Settings, WebhookSettings
 
-    logging.basicConfig(
-        stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
-    logging.getLogger("kopf").setLevel(logging.WARNING)
-    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # that signals are ours is no news
-    logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)  # each failed attempt: readiness tells once
+    configure(log_level, log_format)
     connection = connect()
     settings = Settings(
         namespace=own or connection.default_namespace,

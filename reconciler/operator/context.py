@@ -10,6 +10,7 @@ from reconciler.operator.api import KubeApi
 from reconciler.operator.events import EventWriter
 from reconciler.operator.health import Health
 from reconciler.operator.lease import Fence
+from reconciler.operator.metrics import Metrics
 from reconciler.operator.objects import NAMESPACES, Json, Key, Resource, mapping_at, meta_of
 from reconciler.operator.pool import CatalogPool
 from reconciler.operator.reasons import EventReason
@@ -36,6 +37,7 @@ class Context:
     enqueue: Callable[[Key], None]
     fence: Fence
     health: Health = field(default_factory=Health)
+    metrics: Metrics = field(default_factory=Metrics)
     now_ms: Callable[[], int] = epoch_ms
     _labels: dict[str, tuple[float, Mapping[str, str]]] = field(default_factory=dict)
 

@@ -6,6 +6,7 @@ reconcile finds by its name and settles by what the table remembers.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 
 from reconciler.model.bookkeeping import approved
@@ -19,6 +20,8 @@ from reconciler.operator.objects import PLANS, TABLES, Json, Key, Meta, meta_of,
 from reconciler.operator.plan_objects import plan_name, plan_object
 from reconciler.operator.store import PlanEntry, plan_entry
 from reconciler.plan.operations import Plan
+
+logger = logging.getLogger("laketable.operator")
 
 
 async def ensure_plan(
@@ -48,6 +51,8 @@ async def ensure_plan(
             continue
         entry = plan_entry(raw)
         ctx.store.put_plan(entry)
+        ctx.metrics.planned(plan.operation_class)
+        logger.info("LakeTablePlan %s is made: %s", name, plan.operation_class.value)
         return entry, True
 
 

@@ -60,6 +60,11 @@ class WorkQueue:
         return len(self._ready)
 
     @property
+    def working(self) -> int:
+        """How many keys are being worked on."""
+        return len(self._running)
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing waits for its turn or is being worked on; what is due later does not count."""
         return not self._ready and not self._running

@@ -142,7 +142,6 @@ class EventReason(StrEnum):
 
     APPLIED = "Applied"
     PLAN_MADE = "PlanMade"
-    PLAN_SUPERSEDED = "PlanSuperseded"
     APPROVAL_REQUIRED = "ApprovalRequired"
     DENIED = "Denied"
     DRIFT_FOUND = "DriftFound"

@@ -25,6 +25,7 @@ from reconciler.operator.events import EventWriter
 from reconciler.operator.health import BEAT_SECONDS
 from reconciler.operator.leading import Prime, lead, unless, until_answered
 from reconciler.operator.lease import Alone, Fence, Leadership, Lease
+from reconciler.operator.metrics import Gauges, Metrics
 from reconciler.operator.objects import (
     CATALOGS,
     NAMESPACES,
@@ -81,7 +82,7 @@ async def operate(connection: Connection, settings: Settings) -> None:
     async with (
         KubeApi(connection, fence.require) as api,
         _queue_of(api, settings, fence) as (ctx, queue),
-        serving(settings.listen, ctx.health, partial(watch.turns, ctx.health), bytes),
+        serving(settings.listen, ctx.health, partial(watch.turns, ctx.health), ctx.metrics.expose),
         _admission(ctx, connection),
     ):
         prime = partial(_prime, ctx, queue)
@@ -176,16 +177,17 @@ def _read_again(prime: Prime, tasks: set[asyncio.Task[None]]) -> None:
 
 @contextlib.asynccontextmanager
 async def _queue_of(api: KubeApi, settings: Settings, fence: Fence) -> AsyncIterator[tuple[Context, WorkQueue]]:
-    store = Store()
+    store, metrics = Store(), Metrics()
     pool = CatalogPool(
         api,
         threads=settings.threads,
         allow_local=settings.allow_local_catalogs,
         reserved=settings.reserved_catalogs,
         guard=fence.require,
+        timed=metrics.called,
     )
     keys: list[Key] = []
-    ctx = Context(settings, api, store, pool, EventWriter(api), keys.append, fence)
+    ctx = Context(settings, api, store, pool, EventWriter(api), keys.append, fence, metrics=metrics)
     queue = WorkQueue(
         work=Worker(ctx),
         group_of=group_of(store),
@@ -193,6 +195,9 @@ async def _queue_of(api: KubeApi, settings: Settings, fence: Fence) -> AsyncIter
         limits=Limits(total=settings.concurrency, lane=settings.per_catalog),
     )
     ctx.enqueue = queue.add
+    metrics.watch(
+        Gauges(store, ctx.health, is_leading=lambda: fence.is_open, queue=lambda: (queue.depth, queue.working))
+    )
     try:
         yield ctx, queue
     finally:

@@ -23,6 +23,7 @@ from reconciler.operator.objects import (
     items_at,
     mapping_at,
     meta_of,
+    read_time,
     text_at,
 )
 
@@ -40,7 +41,11 @@ Claim = tuple[str, str, str]
 
 
 class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One LakeTable: what makes it worth another look, and which table it claims; `catalog` "": the only one."""
+    """One LakeTable: what makes it worth another look, and which table it claims; `catalog` "": the only one.
+
+    The last three are for metrics: changes behind the spec's back, whether a job works, and since when a view lags
+    behind its sources (in ms; 0: it is fresh, None: it is no view).
+    """
 
     key: Key
     uid: str
@@ -53,6 +58,9 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     identifier: str
     phase: str
     version: int
+    drift: int = 0
+    is_working: bool = False
+    stale_since: int | None = None
 
     @property
     def wish(self) -> tuple[object, ...]:
@@ -72,6 +80,7 @@ class PlanEntry(msgspec.Struct, frozen=True, kw_only=True):
     created: str
     version: int
     bytes: int
+    operation_class: str = ""
 
     @property
     def is_done(self) -> bool:
@@ -207,6 +216,10 @@ class Store:
         found = self._plans.get((table.namespace, table.name), {}).values()
         return sorted(found, key=lambda plan: (plan.created, plan.key.name))
 
+    def open_plans(self) -> list[PlanEntry]:
+        """Return the plan objects of all tables that are neither carried out nor superseded."""
+        return [plan for plans in self._plans.values() for plan in plans.values() if not plan.is_done]
+
     def plan(self, entry: PlanEntry) -> PlanEntry | None:
         """Return what is known of a LakeTablePlan now."""
         return self._plans.get((entry.key.namespace, entry.table), {}).get(entry.key)
@@ -225,6 +238,7 @@ def plan_entry(raw: Json) -> PlanEntry:
         created=meta.creation_timestamp,
         version=_version(meta),
         bytes=sum(int_at(o, "bytesToRewrite") or 0 for o in items_at(raw, "spec", "operations")),
+        operation_class=text_at(raw, "spec", "class"),
     )
 
 
@@ -243,7 +257,17 @@ def _table_entry(raw: Json) -> TableEntry:
         identifier=text_at(spec, "identifier") or f"{meta.namespace}.{meta.name}",
         phase=text_at(raw, "status", "phase"),
         version=_version(meta),
+        drift=int_at(raw, "status", "drift") or 0,
+        is_working=bool(mapping_at(raw, "status").get("operation")),
+        stale_since=_stale_since(raw) if "materializedView" in spec else None,
     )
+
+
+def _stale_since(raw: Json) -> int:
+    for condition in items_at(raw, "status", "conditions"):
+        if text_at(condition, "type") == "Fresh" and text_at(condition, "status") == "False":
+            return read_time(text_at(condition, "lastTransitionTime"))
+    return 0
 
 
 def _text(value: Data) -> str:

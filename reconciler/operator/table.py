@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 from reconciler.errors import LakeError, Unauthenticated
@@ -17,6 +18,7 @@ from reconciler.operator.context import Context
 from reconciler.operator.deletion import delete_table, keep_finalizer
 from reconciler.operator.gate import Gate
 from reconciler.operator.intake import policies_of, propose_case, refuse_silent_rename, require_all, with_config_map
+from reconciler.operator.logs import about_plan
 from reconciler.operator.manifests import Wanted, read_table
 from reconciler.operator.objects import (
     POLICIES,
@@ -24,6 +26,7 @@ from reconciler.operator.objects import (
     Json,
     Key,
     Meta,
+    items_at,
     mapping_at,
     meta_of,
     text_at,
@@ -31,12 +34,13 @@ from reconciler.operator.objects import (
 from reconciler.operator.pool import OpenCatalog, catalog_key
 from reconciler.operator.queue import Again
 from reconciler.operator.reasons import STANDINGS, EventReason, Reason, reason_of
-from reconciler.operator.status import Found, table_status
+from reconciler.operator.status import Found, plan_summary, table_status
 from reconciler.operator.store import CANCEL, PlanEntry
 from reconciler.operator.upkeep import due
 from reconciler.plan.policy import grew_too_much
 from reconciler.plan.view_query import named_sources
 
+logger = logging.getLogger("laketable.operator")
 _EVENTS = {
     Reason.APPROVAL_REQUIRED: EventReason.APPROVAL_REQUIRED,
     Reason.DENIED: EventReason.DENIED,
@@ -88,16 +92,25 @@ async def write_status(ctx: Context, raw: Json, found: Found) -> None:
     body: Json = {"metadata": {"resourceVersion": meta.resource_version}, "status": patch}
     written = await ctx.api.patch(TABLES, meta.namespace, meta.name, body, part="status")
     ctx.store.put_table(written)
-    _tell(ctx, raw, found)
+    if "phase" in patch:
+        logger.info("%s: %s%s", after["phase"], found.reason, f": {found.message}" if found.message else "")
+    _tell(ctx, raw, found, was_stalled=_was_stalled(before))
     if "table" in patch or "phase" in patch:
         for reader in ctx.store.readers_of(Key(TABLES.kind, meta.namespace, meta.name)):
             ctx.enqueue(reader)
 
 
-def _tell(ctx: Context, raw: Json, found: Found) -> None:
+def _was_stalled(status: Json) -> bool:
+    conditions = items_at(status, "conditions")
+    return any(text_at(c, "type") == "Stalled" and text_at(c, "status") == "True" for c in conditions)
+
+
+def _tell(ctx: Context, raw: Json, found: Found, *, was_stalled: bool) -> None:
     """Write the event of a change of state; what says nothing new writes no status, hence no event."""
     if found.applied is not None:
         ctx.tell(TABLES, raw, EventReason.APPLIED, f"Applied plan {found.applied.hash}.")
+    if was_stalled and STANDINGS[found.reason].is_ready:
+        ctx.tell(TABLES, raw, EventReason.RECOVERED, "The table is what the spec says again.")
     if found.reason in _EVENTS:
         ctx.tell(TABLES, raw, _EVENTS[found.reason], found.message, warning=True)
     elif STANDINGS[found.reason].is_stalled:
@@ -163,6 +176,8 @@ async def _propose(
 
 async def _decide(ctx: Context, case: Case) -> Found:
     plan = case.plan
+    if not plan.is_empty:
+        about_plan(plan.hash)
     if plan.is_empty:
         await plans.settle_plans(ctx, case.key, case.proposal.current, None)
         chosen = due(plan, case.wanted.desired, case.proposal.current, now_ms=ctx.now_ms())
@@ -197,6 +212,9 @@ async def _with_plan_object(ctx: Context, case: Case) -> tuple[Case, PlanEntry |
         return case, None
     entry, is_new = await plans.ensure_plan(ctx, case.meta, case.wanted, plan, adoption=_adoption(case))
     case = replace(case, plan_name=entry.key.name)
+    if is_new:
+        note = f"Made LakeTablePlan {entry.key.name}: {plan_summary(plan)}"
+        ctx.tell(TABLES, case.raw, EventReason.PLAN_MADE, note)
     if entry.is_approved and not is_new:
         case = case.rejudged(ctx.now_ms(), approved=plan.hash)
     return case, entry

@@ -11,6 +11,7 @@ from reconciler.operator.api import ApiConflict, ApiError
 from reconciler.operator.catalog import reconcile_catalog
 from reconciler.operator.context import Context
 from reconciler.operator.lease import NotLeading
+from reconciler.operator.logs import about_resource
 from reconciler.operator.objects import CATALOGS, POLICIES, TABLES, Key
 from reconciler.operator.policy import reconcile_policy
 from reconciler.operator.queue import Again
@@ -29,16 +30,16 @@ RECONCILERS: dict[str, Callable[[Context, Key], Awaitable[Again]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What the queue calls; `observed` hears of each reconcile's outcome and seconds (metrics)."""
+    """What the queue calls."""
 
     ctx: Context
-    observed: Callable[[Key, str, float], None] = lambda _key, _outcome, _seconds: None
 
     async def __call__(self, key: Key) -> Again:
         """Reconcile one key; never raises."""
         started = time.monotonic()
         outcome, again = "done", Again(failed=True)
         self.ctx.fence.enter()
+        about_resource(str(key))
         try:
             again = await RECONCILERS[key.kind](self.ctx, key)
             outcome = "retry" if again.failed else "done"
@@ -48,11 +49,13 @@ class Worker:
             outcome, again = "not-leading", Again()  # all keys are looked at when the Lease is held again
         except ApiError as error:
             outcome = "error"
-            logger.warning("%s: %s", key, error)
+            logger.warning("%s", error)
         except Exception as error:  # noqa: BLE001  (a defect must stop neither the queue nor the other tables)
             outcome = "error"
-            logger.error("%s: internal error: %s", key, place_of(error))
-        self.observed(key, outcome, time.monotonic() - started)
+            logger.error("internal error: %s", place_of(error))
+        seconds = time.monotonic() - started
+        logger.debug("reconciled in %.3f s: %s", seconds, outcome)
+        self.ctx.metrics.reconciled(key, outcome, seconds)
         return again
 
 

@@ -1,0 +1,104 @@
+"""Run a story undisturbed, or with the operator killed at a place; then look whether it is as it should be."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tests.crash.operator.journal import Place, places
+from tests.crash.operator.scene import Scene, World, same
+from tests.crash.operator.stories import Story, held
+from tests.kube.client import Object
+from tests.kube.operator import eventually
+
+SETTLE_SECONDS = 120.0
+RESYNCS = 5
+
+
+@dataclass
+class Told:
+    """A story, told once without a crash: what was written, and how everything looked."""
+
+    world: World
+    story: Story
+    writes: list[str] = field(default_factory=list)
+    picture: Object = field(default_factory=dict)
+    patience: float = SETTLE_SECONDS
+
+    def record(self) -> Told:
+        """Run it undisturbed: it writes what is listed, no more and no less, and then nothing."""
+        scene = self.begin()
+        with held(scene, self.story):
+            self.story.change(scene)
+            self.story.is_over(scene)
+            scene.wait_quiet()
+            self.writes = self._counted(self.world.journal.tried)
+            self.story.holds(scene)
+            self.picture = scene.picture()
+            self.is_silent(scene)
+        scene.end()
+        unlisted = Counter(self.writes) - Counter(self.story.writes)
+        unmade = Counter(self.story.writes) - Counter(self.writes)
+        assert not unlisted, f"writes that are not listed: {unlisted}; and not made: {unmade}"
+        assert not unmade, f"writes that were not made: {unmade}"
+        return self
+
+    @property
+    def places(self) -> list[Place]:
+        """Where it can be killed."""
+        return places(self.writes)
+
+    def kill_at(self, place: Place) -> None:
+        """Kill the operator there and start another: everything ends as if nothing had been."""
+        scene = self.begin()
+        try:
+            with held(scene, self.story):
+                self.world.journal.end_at(place, self._kill)
+                self.story.change(scene)
+                assert self.world.journal.is_reached(self.patience), f"{place}: never reached"
+                self.world.operator.restart()
+                eventually(lambda: same(self.picture, scene.picture()), self.patience, 0.1)
+                self.story.holds(scene)
+                self.is_silent(scene)
+        finally:
+            self.world.journal.begin("", "")
+            if self.world.operator.process.poll() is not None:
+                self.world.operator.restart()
+            scene.end()
+
+    def is_silent(self, scene: Scene) -> None:
+        """Look again five times: not one write, and one read of the table each time."""
+        scene.wait_quiet(0.2)
+        scene.begin(self.story.watched)
+        scene.resync(self.story.watched, RESYNCS + 1)
+        journal = self.world.journal
+        assert journal.tried == [], f"looking again wrote something: {journal.tried}"
+        reads = journal.reads("catalog table")
+        assert reads <= journal.reads("laketable"), f"{RESYNCS + 1} looks read the table {reads} times"
+
+    def begin(self) -> Scene:
+        """Make a scene in which the story can begin."""
+        scene = self.world.scene()
+        scene.begin(self.story.table)
+        with held(scene, self.story):
+            self.story.before(scene)
+        scene.wait_quiet(0.3)
+        scene.begin(self.story.table)
+        return scene
+
+    def _kill(self) -> None:
+        self.world.operator.process.send_signal(signal.SIGKILL)
+        self.world.operator.process.wait()
+
+    def _counted(self, tried: list[str]) -> list[str]:
+        """Count what is written as often as it is looked at once."""
+        often: set[str] = set()
+        kept = []
+        for write in tried:
+            if write in self.story.often:
+                if write in often:
+                    continue
+                often.add(write)
+            kept.append(write)
+        return kept

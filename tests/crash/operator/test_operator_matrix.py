@@ -1,0 +1,26 @@
+"""`kill -9` of the operator before and after every write of every story; only when asked for, by `make test-crash`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.crash.operator.runs import Told
+from tests.crash.operator.scene import World
+from tests.crash.operator.stories import STORIES, Story
+from tests.crash.tally import Line
+
+pytestmark = pytest.mark.crash
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.kind)
+def test_killed_at_every_write_it_converges(stage: World, story: Story, tally: list[Line]) -> None:
+    told = Told(stage, story).record()
+    line = Line(f"operator: {story.kind}", recorded=told.places)
+    tally.append(line)
+    for place in told.places:
+        try:
+            told.kill_at(place)
+        except AssertionError as error:
+            line.failed[place] = str(error)
+        line.run.append(place)
+    line.check()

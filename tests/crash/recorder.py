@@ -114,10 +114,6 @@ class CommitProxy(FaultProxy):
                 return self._at.pop(self._seen, None)
         return super().take(method, path, body)
 
-    def __enter__(self) -> CommitProxy:
-        super().__enter__()
-        return self
-
 
 # ---------------------------------------------------------------- what a write does
 

@@ -12,6 +12,7 @@ import msgspec
 from reconciler.cli import options
 from reconciler.cli.apply import exit_code_of
 from reconciler.cli.console import say
+from reconciler.cli.execute_commit import commit
 from reconciler.cli.files import Source, read_sources
 from reconciler.cli.progress_bar import EventLines
 from reconciler.cli.project import Project, load_beside, load_texts
@@ -20,13 +21,15 @@ from reconciler.cli.workspace import Workspace
 from reconciler.engines.job_command import exit_code
 from reconciler.errors import ExitCode, InvalidInput
 from reconciler.jobs import run_job
-from reconciler.pipeline import Proposal
+from reconciler.pipeline import Approval, Proposal
 from reconciler.plan.data import data_operations
 from reconciler.plan.document import decode
-from reconciler.plan.events import Event, Failed, Refused, Validated
+from reconciler.plan.events import Committed, Event, Failed, Refused, Replayed, Validated
 from reconciler.plan.operations import Plan
 from reconciler.ports import Engine
 from reconciler.render.events import render_event_json
+
+_LAST_WORDS = Failed | Refused | Validated | Committed | Replayed
 
 
 @click.command("execute")
@@ -35,18 +38,19 @@ from reconciler.render.events import render_event_json
 @click.option(
     "--result", "result_file", type=click.Path(dir_okay=False), help="Where to write what went wrong, as JSON."
 )
+@click.option("--commit", "commits", is_flag=True, help="Make the plan's metadata commit instead, by Spark if need be.")
 @options.output("text", "json")
-def command(plan_file: str, catalogs: tuple[str, ...], result_file: str | None, output: str) -> int:
+def command(plan_file: str, catalogs: tuple[str, ...], result_file: str | None, commits: bool, output: str) -> int:
     """Fill rows: carry out the data operations of a plan document whose metadata is committed.
 
     'laketable apply' starts this by itself. It goes on where an earlier run stopped, and does nothing twice. Exit codes
     besides the usual ones: 75 failed for now, start it again; 130 interrupted by SIGINT or SIGTERM, start it again.
     """
     with ending_well():
-        return _execute(plan_file, catalogs, _Told(output, result_file))
+        return _execute(plan_file, catalogs, _Told(output, result_file), commits=commits)
 
 
-def _execute(plan_file: str, catalogs: tuple[str, ...], told: _Told) -> int:
+def _execute(plan_file: str, catalogs: tuple[str, ...], told: _Told, *, commits: bool) -> int:
     (file,) = read_sources([plan_file])
     planned = decode(_unpacked(file.data, plan_file), where=plan_file)
     texts = [Source(item.source or plan_file, item.manifest.encode()) for item in planned if item.manifest]
@@ -54,7 +58,8 @@ def _execute(plan_file: str, catalogs: tuple[str, ...], told: _Told) -> int:
     around = load_beside([*catalogs, *beside])
     tables = load_texts(texts)
     workspace = Workspace(Project(tables, around.catalogs, around.policies), is_job=True)
-    proposals = iter(workspace.propose(tables))
+    released = frozenset(item.plan.hash for item in planned) if commits else frozenset()
+    proposals = iter(workspace.propose(tables, Approval(hashes=released)))
     for item in planned:
         proposal = next(proposals) if item.manifest else _of_table(workspace, item.plan)
         name = proposal.request.catalog_name if proposal.request else ""
@@ -62,6 +67,9 @@ def _execute(plan_file: str, catalogs: tuple[str, ...], told: _Told) -> int:
         def engine(name: str = name) -> Engine:
             return workspace.engine(name)
 
+        if commits:
+            commit(workspace, proposal, item.plan, engine, told)
+            continue
         execution = workspace.execution(engine="auto", include_upkeep=False)
         run_job(proposal, data_operations(item.plan), engine, told, execution)
     return told.exit_code
@@ -99,7 +107,7 @@ class _Told:
             say(render_event_json(event))
         else:
             self._lines.show(event)
-        if self._result is not None and isinstance(event, Failed | Refused | Validated):  # a scan's is its finding
+        if self._result is not None and isinstance(event, _LAST_WORDS):  # a scan's is its finding
             with open(self._result, "w", encoding="utf-8") as file:
                 file.write(render_event_json(event) + "\n")
         if isinstance(event, Failed | Refused):

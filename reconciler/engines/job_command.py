@@ -41,15 +41,18 @@ def exit_code(codes: Iterable[tuple[ExitCode, str]]) -> int:
     return TEMPORARY if found else ExitCode.OK
 
 
-def execute_command(plan: str, *, catalogs: Sequence[str] = (), result: str | None = None) -> list[str]:
+def execute_command(
+    plan: str, *, catalogs: Sequence[str] = (), result: str | None = None, commits: bool = False
+) -> list[str]:
     """Return the command that carries out a plan document; `catalogs` are files with LakeCatalogs.
 
+    `commits` asks for the plan's metadata commit, which is otherwise made before, and for nothing of its work on rows.
     Secrets never stand on the command line, where every user of the machine could read them.
     """
     command = ["laketable", "execute", "--plan", plan, "--output", "json"]
     for catalog in catalogs:
         command += ["--catalog", catalog]
-    return [*command, *(("--result", result) if result else ())]
+    return [*command, *(("--result", result) if result else ()), *(("--commit",) if commits else ())]
 
 
 def pod_failure_policy(container: str) -> JsonObject:

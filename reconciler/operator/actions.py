@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
-from reconciler.errors import LakeError, Unsupported
+from reconciler.diff.changes import Change
+from reconciler.errors import LakeError
+from reconciler.model.table import Observed, TableIdent, TableVersion
 from reconciler.operator import jobs, plans
 from reconciler.operator.case import Case
 from reconciler.operator.context import Context
 from reconciler.operator.gate import Gate
+from reconciler.operator.job_manifest import actor
 from reconciler.operator.reasons import Reason, reason_of
 from reconciler.operator.status import Applied, Found
 from reconciler.operator.store import PlanEntry
@@ -20,9 +23,10 @@ from reconciler.plan.data import data_operations
 from reconciler.plan.events import Committed, Dropped, Event, Failed, Refused, Renamed, Replayed, Validated
 from reconciler.plan.operations import Operation, Plan
 from reconciler.plan.validation import scans
-from reconciler.ports import DataRuntime, MetadataExecutor
+from reconciler.ports import CommitOutcome, DataRuntime, MetadataExecutor
 
 SCAN_ROUNDS = 4
+_COMMITTED = Committed | Replayed | Renamed | Dropped
 
 
 class JobNeeded(Exception):
@@ -31,6 +35,30 @@ class JobNeeded(Exception):
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self.plan = plan
+
+
+class CommitNeeded(Exception):
+    """A metadata change that only Spark can commit, which a job has to do."""
+
+
+class ByJob:
+    """A `MetadataExecutor` that commits nothing: a job does, where Spark is, and it says what Spark cannot."""
+
+    name = "spark"
+
+    def refusal(self, change: Change, current: Observed | None) -> None:
+        """Refuse nothing."""
+
+    def apply(
+        self,
+        table: TableIdent,
+        base: TableVersion | None,
+        changes: Sequence[Change],
+        *,
+        guard_snapshot: bool = False,
+    ) -> CommitOutcome:
+        """Ask for the job."""
+        raise CommitNeeded
 
 
 @dataclass(slots=True)
@@ -70,8 +98,10 @@ async def act(ctx: Context, case: Case, entry: PlanEntry | None) -> Found:
             if state.is_running or state.failure is not None or not isinstance(state.told, Validated):
                 return jobs.found_of(case, needed.plan, state, None)
             deferred.told = state.told
+        except CommitNeeded:
+            return await _commit_by_job(ctx, case)
     last = events[-1] if events else None
-    did_commit = any(isinstance(event, Committed | Replayed | Renamed | Dropped) for event in events)
+    did_commit = any(isinstance(event, _COMMITTED) for event in events)
     applied = Applied(hash=case.plan.hash, time_ms=ctx.now_ms()) if did_commit else None
     if isinstance(last, Failed | Refused):
         reason = reason_of(last.reason)
@@ -81,6 +111,20 @@ async def act(ctx: Context, case: Case, entry: PlanEntry | None) -> Found:
     case = await _observed_again(ctx, case)
     if deferred.plan is not None:
         return jobs.found_of(case, deferred.plan, await jobs.ensure(ctx, case, deferred.plan), applied)
+    await plans.settle_plans(ctx, case.key, case.proposal.current, case.plan)
+    if case.plan.is_empty:
+        return case.found(Gate(Reason.IN_SYNC), applied=applied)
+    return case.found(Gate(Reason.APPLYING, "The next step is planned."), applied=applied)
+
+
+async def _commit_by_job(ctx: Context, case: Case) -> Found:
+    """Let a job make the metadata commit; what it makes of the table is observed like anybody's."""
+    jobs.require_jobs(ctx, case)
+    state = await jobs.ensure(ctx, case, case.plan, commits=True)
+    if state.is_running or state.failure is not None:
+        return jobs.found_of(case, case.plan, state, None, commits=True)
+    applied = Applied(hash=case.plan.hash, time_ms=ctx.now_ms()) if isinstance(state.told, _COMMITTED) else None
+    case = await _observed_again(ctx, case)
     await plans.settle_plans(ctx, case.key, case.proposal.current, case.plan)
     if case.plan.is_empty:
         return case.found(Gate(Reason.IN_SYNC), applied=applied)
@@ -127,15 +171,5 @@ def _execution(ctx: Context, deferred: Deferred) -> Execution:
     )
 
 
-def actor(cluster: str) -> str:
-    """Name who acts, as a table's history records it."""
-    return f"operator/{cluster}"
-
-
 def _executor(name: str, request: Request) -> MetadataExecutor:
-    if name == "catalog":
-        return request.catalog
-    raise Unsupported(
-        f"Catalog {request.catalog_name} cannot make this change, and the operator holds no Spark.",
-        hint="Apply it once with 'laketable apply --engine spark'.",
-    )
+    return request.catalog if name == "catalog" else ByJob()

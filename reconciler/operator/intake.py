@@ -6,10 +6,11 @@ from reconciler.errors import InvalidInput
 from reconciler.model.manifest import LakeCatalog
 from reconciler.model.manifest.table import Reconcile
 from reconciler.model.table import Observed
-from reconciler.operator.actions import actor, propose_one
+from reconciler.operator.actions import propose_one
 from reconciler.operator.api import ApiNotFound
 from reconciler.operator.case import Case
 from reconciler.operator.context import Context
+from reconciler.operator.job_manifest import actor
 from reconciler.operator.manifests import Wanted, columns_source, with_columns
 from reconciler.operator.objects import CONFIG_MAPS, Json, Key, Meta, mapping_at, text_at
 from reconciler.operator.policies import has_selector, policies_for

@@ -38,6 +38,7 @@ WORK = "/etc/laketable/work"
 SECRETS = "/etc/laketable/secrets"
 TEMPORARY = "/tmp"  # noqa: S108  (an emptyDir of the pod; all that Spark and Python write lies below)
 _TABLE_LENGTH = 30
+_COMMIT_DIGITS = 16
 _MEMORY = "2Gi"
 _ODD = re.compile(r"[^a-z0-9-]+")
 
@@ -52,9 +53,21 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     deadline_seconds: int
 
 
+def actor(cluster: str) -> str:
+    """Name who acts, as a table's history records it."""
+    return f"operator/{cluster}"
+
+
 def packed(wanted: Wanted, plan: Plan) -> bytes:
     """Print the plan document of a job, compressed."""
     return gzip.compress(encode([planned(wanted, plan)]), mtime=0)
+
+
+def work_ids(plan: Plan, *, commits: bool) -> tuple[str, ...]:
+    """Name what a job does: operations on rows, or the metadata commit of a plan."""
+    if commits:
+        return (plan.hash.rpartition(":")[2][:_COMMIT_DIGITS],)
+    return tuple(operation.id for operation in data_operations(plan))
 
 
 def job_name(table: str, operation: str) -> str:
@@ -62,9 +75,11 @@ def job_name(table: str, operation: str) -> str:
     return f"lt-{_ODD.sub('-', table[:_TABLE_LENGTH]).strip('-')}-{operation}"
 
 
-def job(name: str, table: Meta, catalog: LakeCatalog, plan: Plan, settings: JobSettings) -> Json:
-    """Return the Job."""
-    operations = [operation.id for operation in data_operations(plan)]
+def job(
+    name: str, table: Meta, catalog: LakeCatalog, plan: Plan, settings: JobSettings, *, commits: bool = False
+) -> Json:
+    """Return the Job of a plan's work on rows, or of its metadata commit."""
+    operations = work_ids(plan, commits=commits)
     labels: Json = {
         MANAGED_BY[0]: MANAGED_BY[1],
         TABLE_LABEL: table.name,
@@ -86,7 +101,7 @@ def job(name: str, table: Meta, catalog: LakeCatalog, plan: Plan, settings: JobS
             "podFailurePolicy": msgspec.to_builtins(pod_failure_policy(CONTAINER)),
             "activeDeadlineSeconds": settings.deadline_seconds,
             "ttlSecondsAfterFinished": settings.ttl_seconds,
-            "template": {"metadata": {"labels": labels}, "spec": _pod(name, catalog, settings)},
+            "template": {"metadata": {"labels": labels}, "spec": _pod(name, catalog, settings, commits)},
         },
     }
 
@@ -118,7 +133,7 @@ def for_job(catalog: LakeCatalog) -> LakeCatalog:
     return catalog.model_copy(update={"spec": spec, "metadata": metadata})
 
 
-def _pod(name: str, catalog: LakeCatalog, settings: JobSettings) -> Json:
+def _pod(name: str, catalog: LakeCatalog, settings: JobSettings, commits: bool) -> Json:
     runtime, secret = catalog.spec.runtime or Runtime(), catalog.spec.secret_ref
     volumes: list[Data] = [
         {"name": "work", "configMap": {"name": name}},
@@ -131,15 +146,15 @@ def _pod(name: str, catalog: LakeCatalog, settings: JobSettings) -> Json:
     if secret is not None:
         volumes.append({"name": "secret", "secret": {"secretName": secret.name, "defaultMode": 0o440}})
         mounts.append({"name": "secret", "mountPath": f"{SECRETS}/{secret.name}", "readOnly": True})
-    command: list[Data] = [
-        *execute_command(f"{WORK}/{PLAN_FILE}", catalogs=[f"{WORK}/{CATALOG_FILE}"], result=LAST_WORDS)
-    ]
+    files = [f"{WORK}/{CATALOG_FILE}"]
+    command: list[Data] = [*execute_command(f"{WORK}/{PLAN_FILE}", catalogs=files, result=LAST_WORDS, commits=commits)]
     container: Json = {
         "name": CONTAINER,
         "image": runtime.image or settings.image,
         "command": command,
         "env": [
             {"name": "LAKETABLE_PROJECT", "value": settings.cluster},
+            {"name": "LAKETABLE_ACTOR", "value": actor(settings.cluster)},
             {"name": "LAKETABLE_SECRETS", "value": SECRETS},
             {"name": "LAKETABLE_CACHE", "value": "off"},
             {"name": "HOME", "value": TEMPORARY},

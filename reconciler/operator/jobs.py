@@ -7,6 +7,8 @@ where its operation stands.
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from reconciler.engines.data_state import OPERATION_STAMP
@@ -25,7 +27,9 @@ from reconciler.operator.job_manifest import (
     config_map,
     job,
     job_name,
+    work_ids,
 )
+from reconciler.operator.local_jobs import Told
 from reconciler.operator.objects import (
     CONFIG_MAPS,
     JOBS,
@@ -42,14 +46,12 @@ from reconciler.operator.reasons import EventReason, Reason, reason_of
 from reconciler.operator.status import Applied, Found, Running
 from reconciler.operator.tenancy import require_connect
 from reconciler.plan.data import data_operations
-from reconciler.plan.events import Failed, Progress, Published, Refused, Validated, decode_event
+from reconciler.plan.events import Failed, Progress, Refused, decode_event
 from reconciler.plan.operations import Plan
 from reconciler.plan.runtimes import CONNECT, JOB, LOCAL
 
 _FILES, _BYTES = "deleted-data-files", "removed-files-size"
 """What Iceberg writes into the summary of a snapshot that replaces files."""
-
-Told = Failed | Refused | Validated | Published
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,8 +77,12 @@ def runtime_of(ctx: Context, catalog: LakeCatalog) -> str:
 
 def require_runtime(ctx: Context, case: Case) -> None:
     """Refuse work on rows that could not run, before the metadata it follows is committed."""
-    if not any(operation.work is not None for operation in (*case.plan.operations, *case.plan.upkeep)):
-        return
+    if any(operation.work is not None for operation in (*case.plan.operations, *case.plan.upkeep)):
+        require_jobs(ctx, case)
+
+
+def require_jobs(ctx: Context, case: Case) -> None:
+    """Refuse a catalog whose jobs could not run."""
     catalog = case.catalog.manifest
     kind, runtime = runtime_of(ctx, catalog), catalog.spec.runtime
     name = f"{catalog.metadata.namespace}/{catalog.metadata.name}"
@@ -93,20 +99,22 @@ def require_runtime(ctx: Context, case: Case) -> None:
         )
 
 
-async def ensure(ctx: Context, case: Case, plan: Plan) -> JobState:
-    """Start the job of a plan's work on rows, or see how it is."""
+async def ensure(ctx: Context, case: Case, plan: Plan, *, commits: bool = False) -> JobState:
+    """Start the job of a plan's work on rows, or of its metadata commit, or see how it is."""
     start = _ensure_local if runtime_of(ctx, case.catalog.manifest) == LOCAL else _ensure_job
-    return await start(ctx, case, plan)
+    return await start(ctx, case, plan, commits)
 
 
-def found_of(case: Case, plan: Plan, state: JobState, applied: Applied | None) -> Found:
+def found_of(case: Case, plan: Plan, state: JobState, applied: Applied | None, *, commits: bool = False) -> Found:
     """Say how a job is."""
-    operation, failure = data_operations(plan)[0], state.failure
+    failure = state.failure
+    summary = "Spark commits the plan." if commits else data_operations(plan)[0].summary
     if state.is_running:
-        running = Running(operation=operation.id, job=state.ref, progress=state.progress)
+        (operation, *_) = work_ids(plan, commits=commits)
+        running = Running(operation=operation, job=state.ref, progress=state.progress)
         # Upkeep runs while the table is what the spec says: that keeps it ready.
         reason = Reason.IN_SYNC if case.plan.is_empty else Reason.JOB_RUNNING
-        return case.found(Gate(reason, operation.summary), running=running, applied=applied)
+        return case.found(Gate(reason, summary), running=running, applied=applied)
     if failure is None:  # it ended well; what is left is planned anew
         return case.found(Gate(Reason.APPLYING, "The next step is planned."), applied=applied)
     return case.found(Gate(reason_of(failure.reason), f"{failure.message} {failure.hint}".strip()), applied=applied)
@@ -159,8 +167,8 @@ def _number(text: str | None) -> int:
     return int(text) if text is not None and text.isdigit() else 0
 
 
-async def _ensure_job(ctx: Context, case: Case, plan: Plan) -> JobState:
-    namespace, wanted = case.catalog.namespace, {operation.id for operation in data_operations(plan)}
+async def _ensure_job(ctx: Context, case: Case, plan: Plan, commits: bool) -> JobState:
+    namespace, wanted = case.catalog.namespace, set(work_ids(plan, commits=commits))
     state: JobState | None = None
     started = ""
     async for raw in ctx.api.list_all(JOBS, namespace, labels=f"{TABLE_UID_LABEL}={case.meta.uid}"):
@@ -175,13 +183,13 @@ async def _ensure_job(ctx: Context, case: Case, plan: Plan) -> JobState:
         else:  # it ended, or does what the spec no longer asks for
             await ctx.api.delete(JOBS, namespace, meta.name, uid=meta.uid)
             state = state or (found if its & wanted else None)
-    state = state or await _start_job(ctx, case, plan)
-    if not state.is_running:
+    state = state or await _start_job(ctx, case, plan, commits)
+    if not state.is_running or commits:
         return state
     return msgspec.structs.replace(state, progress=await _progress(ctx, case, plan, started))
 
 
-async def _start_job(ctx: Context, case: Case, plan: Plan) -> JobState:
+async def _start_job(ctx: Context, case: Case, plan: Plan, commits: bool) -> JobState:
     settings = JobSettings(
         cluster=ctx.settings.cluster,
         image=ctx.settings.job_image,
@@ -189,9 +197,10 @@ async def _start_job(ctx: Context, case: Case, plan: Plan) -> JobState:
         ttl_seconds=ctx.settings.job_ttl_seconds,
         deadline_seconds=ctx.settings.job_deadline_seconds,
     )
-    namespace, name = case.catalog.namespace, job_name(case.meta.name, data_operations(plan)[0].id)
+    namespace, name = case.catalog.namespace, job_name(case.meta.name, work_ids(plan, commits=commits)[0])
+    made = job(name, case.meta, case.catalog.manifest, plan, settings, commits=commits)
     try:
-        raw = await ctx.api.create(JOBS, namespace, job(name, case.meta, case.catalog.manifest, plan, settings))
+        raw = await ctx.api.create(JOBS, namespace, made)
         ctx.tell(TABLES, case.raw, EventReason.JOB_STARTED, f"Started Job {namespace}/{name}.")
     except ApiExists:
         raw = await ctx.api.get(JOBS, namespace, name)
@@ -254,7 +263,8 @@ async def _last_words(ctx: Context, raw: Json, failed: str | None) -> Told | Non
 # ---------------------------------------------------------------- subprocesses
 
 
-async def _ensure_local(ctx: Context, case: Case, plan: Plan) -> JobState:
+async def _ensure_local(ctx: Context, case: Case, plan: Plan, commits: bool) -> JobState:
     ctx.fence.require()  # a subprocess is asked nothing once it runs
-    state = await local_jobs.ensure(ctx.settings.cluster, case, plan, notify=lambda: ctx.enqueue(case.key))
+    notify = partial(ctx.enqueue, case.key)
+    state = await local_jobs.ensure(ctx.settings.cluster, case, plan, commits=commits, notify=notify)
     return JobState(ref=f"process {state.pid}", is_running=state.is_running, progress=state.progress, told=state.told)

@@ -19,14 +19,16 @@ from reconciler.engines.job_command import execute_command
 from reconciler.errors import ExitCode
 from reconciler.model.yaml_text import dump_yaml
 from reconciler.operator.case import Case
-from reconciler.operator.job_manifest import CATALOG_FILE, PLAN_FILE, for_job, packed
-from reconciler.plan.data import data_operations
-from reconciler.plan.events import Failed, Progress, Published, Refused, Validated, decode_event
+from reconciler.operator.job_manifest import CATALOG_FILE, PLAN_FILE, actor, for_job, packed, work_ids
+from reconciler.plan.events import Committed, Failed, Progress, Published, Refused, Replayed, Validated, decode_event
 from reconciler.plan.operations import Plan
 
 _PROGRAM = "import sys; from reconciler.cli.main import run; sys.exit(run(sys.argv[1:]))"
 _GRACE_SECONDS = 20.0
 _KEPT = ("PATH", "JAVA_HOME", "SPARK_HOME", "LANG", "LC_ALL", "HOME", "PYTHONPATH", "LAKETABLE_JARS", "SSL_CERT_FILE")
+
+Told = Committed | Replayed | Failed | Refused | Validated | Published
+"""What a job says at its end."""
 
 
 @dataclass(slots=True)
@@ -37,7 +39,7 @@ class LocalJob:
     process: asyncio.subprocess.Process
     folder: Path
     progress: Progress | None = None
-    told: Failed | Refused | Validated | Published | None = None
+    told: Told | None = None
     reader: asyncio.Task[None] | None = field(default=None)
 
     @property
@@ -55,9 +57,11 @@ _JOBS: dict[str, LocalJob] = {}
 """Running and just ended jobs by the uid of their LakeTable; processes cannot outlive this one's memory of them."""
 
 
-async def ensure(cluster: str, case: Case, plan: Plan, *, notify: Callable[[], None]) -> LocalJob:
+async def ensure(
+    cluster: str, case: Case, plan: Plan, *, commits: bool = False, notify: Callable[[], None]
+) -> LocalJob:
     """Return the table's job, started if none runs; one that ended is returned once."""
-    wanted = frozenset(operation.id for operation in data_operations(plan))
+    wanted = frozenset(work_ids(plan, commits=commits))
     known = _JOBS.get(case.meta.uid)
     if known is not None and known.is_running and not known.operations & wanted:
         await stop(case.meta.uid)
@@ -66,7 +70,7 @@ async def ensure(cluster: str, case: Case, plan: Plan, *, notify: Callable[[], N
         if not known.is_running:
             del _JOBS[case.meta.uid]
         return known
-    started = await _start(cluster, case, plan, wanted)
+    started = await _start(cluster, case, plan, wanted, commits)
     started.reader = asyncio.get_running_loop().create_task(_read(started, plan, notify))
     _JOBS[case.meta.uid] = started
     return started
@@ -91,7 +95,7 @@ async def stop_everything(grace_seconds: float = _GRACE_SECONDS) -> None:
     await asyncio.gather(*(stop(uid, grace_seconds) for uid in list(_JOBS)))
 
 
-async def _start(cluster: str, case: Case, plan: Plan, wanted: frozenset[str]) -> LocalJob:
+async def _start(cluster: str, case: Case, plan: Plan, wanted: frozenset[str], commits: bool) -> LocalJob:
     folder = Path(tempfile.mkdtemp(prefix="laketable-job-"))  # mode 0700
     manifest = case.catalog.manifest
     document, catalog = folder / PLAN_FILE, folder / CATALOG_FILE
@@ -106,11 +110,12 @@ async def _start(cluster: str, case: Case, plan: Plan, wanted: frozenset[str]) -
                 (secrets / key).write_text(value)
     environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | {
         "LAKETABLE_PROJECT": cluster,
+        "LAKETABLE_ACTOR": actor(cluster),
         "LAKETABLE_CACHE": "off",
         "LAKETABLE_SECRETS": str(folder / "secrets"),
         "TMPDIR": str(folder),
     }
-    (_, *arguments) = execute_command(str(document), catalogs=[str(catalog)])
+    (_, *arguments) = execute_command(str(document), catalogs=[str(catalog)], commits=commits)
     command = [sys.executable, "-c", _PROGRAM, *arguments]
     process = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, env=environment, cwd=folder
@@ -128,7 +133,7 @@ async def _read(job: LocalJob, plan: Plan, notify: Callable[[], None]) -> None:
                 continue
             if isinstance(event, Progress):
                 job.progress = event
-            elif isinstance(event, Failed | Refused | Validated | Published):
+            elif isinstance(event, Told):
                 job.told = event
         code = await job.process.wait()
         if code not in (ExitCode.OK, ExitCode.STALE, ExitCode.DENIED) and not isinstance(job.told, Failed):

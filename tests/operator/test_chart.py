@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import urllib.request
@@ -28,7 +29,9 @@ RAW = {
     "operator.yaml": ("service-accounts", "binding", "deployment", "networkpolicy", "poddisruptionbudget"),
     "webhook.yaml": ("webhook",),
     "user-roles.yaml": ("user-roles",),
+    "monitoring/service-monitor.yaml": ("metrics",),
 }
+MONITORED = ("metrics.serviceMonitor.enabled=true", "metrics.dashboard.enabled=true")
 HEADER = "# Rendered from charts/laketable by its tests; do not edit.\n"
 _HELM_LABELS = re.compile(r"^ +(helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n", re.MULTILINE)
 
@@ -81,17 +84,18 @@ def test_the_chart_has_no_other_crds() -> None:
 
 @pytest.mark.parametrize("name", RAW)
 def test_the_raw_manifests_are_the_charts(helm: Path, golden: Golden, name: str) -> None:
-    rendered = "".join(render(helm, only=(template,)) for template in RAW[name])
+    values = MONITORED if "/" in name else ()
+    rendered = "".join(render(helm, *values, only=(template,)) for template in RAW[name])
     text = re.sub(r"\n{2,}", "\n", _HELM_LABELS.sub("", rendered))
     golden.check_file(ROOT / "charts" / "raw" / name, HEADER + text)
 
 
 def test_every_template_is_in_the_raw_manifests() -> None:
     rendered = {template for templates in RAW.values() for template in templates}
-    assert {path.stem for path in (CHART / "templates").glob("*.yaml")} == rendered | {"crds"}
+    assert {path.stem for path in (CHART / "templates").glob("*.yaml")} == rendered | {"crds", "dashboard"}
 
 
-@pytest.mark.parametrize("values", [(), NAMESPACED], ids=["cluster", "namespaced"])
+@pytest.mark.parametrize("values", [(), NAMESPACED, MONITORED], ids=["cluster", "namespaced", "monitored"])
 def test_the_chart_lints(helm: Path, values: tuple[str, ...]) -> None:
     flags = [flag for value in (IMAGE, *values) for flag in ("--set", value)]
     done = run_helm(helm, "lint", "--strict", str(CHART), *flags)
@@ -106,6 +110,8 @@ def test_the_chart_lints(helm: Path, values: tuple[str, ...]) -> None:
         pytest.param([IMAGE, "operator.logLevel=loud"], "logLevel", id="value"),
         pytest.param([IMAGE, "operater.logLevel=info"], "operater", id="misspelt"),
         pytest.param([IMAGE, "image.digest=latest"], "digest", id="digest"),
+        pytest.param([IMAGE, "replicas=two"], "replicas", id="replicas"),
+        pytest.param([IMAGE, "metrics.serviceMonitor.interval=often"], "interval", id="interval"),
         pytest.param([IMAGE, "serviceAccount.create=false"], "Set serviceAccount.name", id="nobody"),
     ],
 )
@@ -194,6 +200,46 @@ def test_an_api_server_accepts_everything(helm: Path, server: Cluster, values: t
     assert "would violate PodSecurity" not in done.stderr
 
 
+def test_metrics_are_scraped_and_shown_where_that_is_asked_for(helm: Path, server: Cluster) -> None:
+    assert not objects(render(helm), "ServiceMonitor")
+    rendered = render(helm, *MONITORED, "metrics.serviceMonitor.labels.release=prometheus")
+    (monitor,) = objects(rendered, "ServiceMonitor")
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    (service,) = [found for found in objects(rendered, "Service") if found["metadata"]["name"].endswith("-metrics")]
+    selected = monitor["spec"]["selector"]["matchLabels"]
+    assert selected.items() <= service["metadata"]["labels"].items()
+    assert [port["name"] for port in service["spec"]["ports"]] == [end["port"] for end in monitor["spec"]["endpoints"]]
+    (deployment,) = objects(rendered, "Deployment")
+    pod = deployment["spec"]["template"]
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    assert service["spec"]["ports"][0]["targetPort"] in [p["name"] for p in pod["spec"]["containers"][0]["ports"]]
+    (policy_,) = [found for found in objects(rendered, "NetworkPolicy") if found["metadata"]["namespace"] == SYSTEM]
+    assert {"port": "http", "protocol": "TCP"} in [p for rule in policy_["spec"]["ingress"] for p in rule["ports"]]
+    (shown,) = objects(rendered, "ConfigMap")
+    assert json.loads(shown["data"]["laketable.json"]) == json.loads((CHART / "files" / "dashboard.json").read_text())
+
+    server.kubectl("apply", "-f", str(ROOT / "tests" / "kube" / "servicemonitor.yaml"))
+    server.kubectl("wait", "--for=condition=Established", "crd/servicemonitors.monitoring.coreos.com", "--timeout=30s")
+    check = ("apply", "--dry-run=server", "--validate=strict", "-f", "-")
+    eventually(lambda: server.kubectl(*check, stdin=rendered))
+    with pytest.raises(KubectlError, match="intervall"):
+        server.kubectl(*check, stdin=rendered.replace("interval:", "intervall:"))
+
+
+def test_several_operators_share_one_lease_that_only_they_may_hold(helm: Path) -> None:
+    rendered = render(helm, "replicas=3")
+    (deployment,) = objects(rendered, "Deployment")
+    assert deployment["spec"]["replicas"] == 3
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (name,) = [text.partition("=")[2] for text in container["args"] if text.startswith("--lease=")]
+    (role,) = [found for found in objects(rendered, "Role") if found["metadata"]["name"].endswith("-lease")]
+    assert role["metadata"]["namespace"] == SYSTEM
+    assert [(rule.get("resourceNames"), rule["verbs"]) for rule in role["rules"]] == [
+        (None, ["create"]),
+        ([name], ["get", "patch"]),
+    ]
+
+
 def test_the_check_would_notice(helm: Path, server: Cluster) -> None:
     server.kubectl("apply", "-f", "-", stdin=render(helm, only=("service-accounts",)))
     text = render(helm, only=("deployment",))
@@ -240,7 +286,7 @@ def _is_granted(server: Cluster, user: str, questions: list[str], wanted: set[st
 
 
 def test_the_installed_operator_answers_its_probes_and_works(helm: Path, server: Cluster, tmp_path: Path) -> None:
-    """With the chart's own account, roles and arguments; only the port is another one."""
+    """With the chart's own account, roles and arguments; only the ports are others, and no Service leads to them."""
     install_crds(server)
     installed = render(helm, *NAMESPACED, "crds.install=false")
     server.kubectl("apply", "-f", "-", stdin=installed)
@@ -251,11 +297,15 @@ def test_the_installed_operator_answers_its_probes_and_works(helm: Path, server:
     assert container["command"] == ["laketable"]
     assert container["startupProbe"]["httpGet"] == probe
     assert {"name": probe["port"], "containerPort": 8080} in container["ports"]
-    port = free_port()
-    arguments = [text.replace("0.0.0.0:8080", f"127.0.0.1:{port}") for text in container["args"]]
-    assert arguments[:2] == ["operator", "run"]
+    port, webhook = free_port(), free_port()
+    ports = {"0.0.0.0:8080": f"127.0.0.1:{port}", "0.0.0.0:9443": f"127.0.0.1:{webhook}"}
+    arguments = [f"--webhook-url=https://127.0.0.1:{webhook}", *container["args"]]
+    for declared, free in ports.items():
+        arguments = [text.replace(declared, free) for text in arguments]
+    assert container["args"][:2] == ["operator", "run"]
+    arguments = [text for text in arguments if text not in ("operator", "run")]
     kubeconfig = server.service_account(SYSTEM, pod["serviceAccountName"])
-    with running_operator(kubeconfig, tmp_path / "operator.log", arguments[2:]) as operator:
+    with running_operator(kubeconfig, tmp_path / "operator.log", arguments) as operator:
         url = f"http://127.0.0.1:{port}{probe['path']}"
         assert eventually(lambda: _status(url)) == 200
         server.create_namespace("theirs")
@@ -267,9 +317,17 @@ def test_the_installed_operator_answers_its_probes_and_works(helm: Path, server:
             return any(found["type"] == "Ready" and found["status"] == "True" for found in conditions)
 
         assert eventually(is_valid)
+        nothing = policy("nothing", "ours", deny={"reason": "Because."})
+        eventually(lambda: "'deny' names nothing" in _refusal(server, nothing))
+        server.apply(policy("nothing", "theirs", deny={"reason": "Because."}))  # not ours to judge
         assert "conditions" not in server.get("lakepolicy", "strict", "theirs")["status"]
         assert "Forbidden" not in operator.log
         assert operator.stop() == 0
+
+
+def _refusal(server: Cluster, document: dict[str, Any]) -> str:
+    text = yaml.safe_dump(document)
+    return server.kubectl("apply", "--dry-run=server", "-f", "-", stdin=text, check=False).stderr
 
 
 def _status(url: str) -> int:

@@ -11,7 +11,14 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -75,6 +82,7 @@ class Metrics:
     """The counters of one operator."""
 
     def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # a series more for each, of no use
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._reconciles = self._histogram("laketable_reconcile_seconds")

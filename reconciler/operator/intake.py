@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from reconciler.errors import InvalidInput
 from reconciler.model.manifest import LakeCatalog
 from reconciler.model.manifest.table import Reconcile
@@ -12,16 +14,17 @@ from reconciler.operator.case import Case
 from reconciler.operator.context import Context
 from reconciler.operator.job_manifest import actor
 from reconciler.operator.manifests import Wanted, columns_source, with_columns
-from reconciler.operator.objects import CONFIG_MAPS, Json, Key, Meta, mapping_at, text_at
-from reconciler.operator.policies import has_selector, policies_for
+from reconciler.operator.objects import CONFIG_MAPS, Json, Key, Meta, mapping_at, print_time, text_at
+from reconciler.operator.policies import has_daily_budget, has_selector, holds_for, policies_for, uid_of
 from reconciler.operator.pool import OpenCatalog
 from reconciler.operator.store import TAKE_OWNERSHIP
-from reconciler.operator.tenancy import is_local, require_access
+from reconciler.operator.tenancy import granted_verbs, is_local, require_access
 from reconciler.pipeline import Approval, Request
 from reconciler.plan.policy import Policy
 from reconciler.plan.runtimes import CONNECT, LOCAL
 from reconciler.plan.view_query import named_sources
 
+DAY_MS = 24 * 3600 * 1000
 _VERB = {"Observe": "read", "Plan": "plan", "Apply": "apply"}
 
 
@@ -80,11 +83,34 @@ def require_all(
             require_access(catalog, namespace, source, "read")
 
 
-async def policies_of(ctx: Context, namespace: str, raws: list[Json]) -> tuple[Policy, ...]:
-    """Return the policies that judge plans of a namespace."""
+async def policies_of(ctx: Context, namespace: str, raws: list[Json], table: str = "") -> tuple[Policy, ...]:
+    """Return the policies that judge plans of a namespace; each knows what its budget of the day lost to other tables.
+
+    Nothing is awaited once that is counted: who is judged and begins at once is seen by whoever is judged next.
+    """
+    budgeted = [raw for raw in raws if has_daily_budget(raw)]
+    day_ago = print_time(ctx.now_ms() - DAY_MS)
+    spenders = {entry.key.namespace for entry in ctx.store.begun_since(day_ago)} if budgeted else set()
     # Only selectors ask for labels: an operator of one namespace may not be allowed to read namespaces.
-    labels = await ctx.namespace_labels(namespace) if any(map(has_selector, raws)) else {}
-    return policies_for(raws, namespace, labels, ctx.settings.namespace)
+    asked = {namespace, *spenders} if any(map(has_selector, raws)) else set()
+    labels = {name: await _labels(ctx, name, namespace) for name in asked}
+    others = [e for e in ctx.store.begun_since(day_ago) if (e.key.namespace, e.table) != (namespace, table)]
+    spent: dict[str, int] = {}
+    for raw in budgeted:
+        own = ctx.settings.namespace
+        held = {name for name in spenders if holds_for(raw, name, labels.get(name, {}), own)}
+        spent[uid_of(raw)] = sum(entry.bytes for entry in others if entry.key.namespace in held)
+    return policies_for(raws, namespace, labels.get(namespace, {}), ctx.settings.namespace, spent)
+
+
+async def _labels(ctx: Context, name: str, judged: str) -> Mapping[str, str]:
+    """Read a namespace's labels; one that is gone meanwhile selects nothing, unless plans of it are judged."""
+    try:
+        return await ctx.namespace_labels(name)
+    except ApiNotFound:
+        if name == judged:
+            raise
+        return {}
 
 
 async def propose_case(
@@ -96,9 +122,10 @@ async def propose_case(
         desired=wanted.desired,
         catalog=catalog.catalog,
         catalog_name=catalog.settings.name,
-        policies=await policies_of(ctx, meta.namespace, list(ctx.store.policies.values())),
+        policies=await policies_of(ctx, meta.namespace, list(ctx.store.policies.values()), meta.name),
         runtime=CONNECT if runtime is not None and runtime.type == CONNECT else LOCAL,
         actor=actor(ctx.settings.cluster),
+        may_read=lambda table: "read" in granted_verbs(catalog.manifest, meta.namespace, table),
     )
     take = meta.annotations.get(TAKE_OWNERSHIP, "")
     proposal = await propose_one(ctx, request, Approval())

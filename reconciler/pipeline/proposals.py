@@ -46,6 +46,8 @@ class Request:
     `command` is what to run again, when that is not `apply`.
 
     `view` is what a materialized view reads, `readers` finds the views of the catalog; the whole run tells both.
+
+    `may_read` says which tables whoever reads the plan may know of; None: all.
     """
 
     desired: Desired
@@ -59,6 +61,7 @@ class Request:
     command: str = ""
     view: ViewInputs | None = None
     readers: Callable[[], Sequence[Lineage]] | None = None
+    may_read: Callable[[TableIdent], bool] | None = None
 
     @classmethod
     def undo(
@@ -215,7 +218,7 @@ def make_plan(
         catalog=request.catalog_name,
         files=_data_files(request.catalog, current) if needs_rows else None,
         view=request.view,
-        readers=request.readers() if request.readers and concerns_views(desired, changes) else (),
+        readers=_readers(request) if concerns_views(desired, changes) else (),
         take_ownership=take_ownership,
         proven=proven,
         types=types,
@@ -223,6 +226,15 @@ def make_plan(
     if current is not None:
         made = with_table_upkeep(released(made, current), desired, current, now_ms=now_ms)
     return within_runtime(made, request.runtime)
+
+
+def _readers(request: Request) -> Sequence[Lineage]:
+    """Return the views of the catalog, those hidden that the plan's reader may not know by name."""
+    found = request.readers() if request.readers else ()
+    may_read = request.may_read
+    if may_read is None:
+        return found
+    return [one if may_read(one.view) else msgspec.structs.replace(one, is_hidden=True) for one in found]
 
 
 def judged(proposal: Proposal, approval: Approval, *, now_ms: int) -> Proposal:

@@ -32,13 +32,24 @@ def impact_findings(
         for verb, path in broken:
             if desired.ident in lineage.reads and (not path or lineage.reads_column(desired.ident, path)):
                 what = dotted(path) or str(desired.ident)
-                message = f"materialized view {lineage.view} reads {what}: {verb} breaks its next refresh."
-                hint = f"Change the query of {lineage.view} first, or in the same run; or suppress LK301 with a reason."
-                yield finding("LK301", message[0].upper() + message[1:], path=path, hint=hint)
+                message = f"{_named(lineage)} reads {what}: {verb} breaks its next refresh."
+                yield finding(
+                    "LK301", message, path=path, hint=f"{_way_out(lineage)}; or suppress LK301 with a reason."
+                )
         for verb, path in moved:
             if lineage.reads_column(desired.ident, path):
-                message = f"Materialized view {lineage.view} reads {dotted(path)}, {verb}."
+                message = f"{_named(lineage)} reads {dotted(path)}, {verb}."
                 yield finding("LK303", message, path=path)
+
+
+def _named(lineage: Lineage) -> str:
+    return "A materialized view of somebody else" if lineage.is_hidden else f"Materialized view {lineage.view}"
+
+
+def _way_out(lineage: Lineage) -> str:
+    if lineage.is_hidden:
+        return "Ask the catalog's owner whose it is"
+    return f"Change the query of {lineage.view} first, or in the same run"
 
 
 def _broken(changes: Sequence[Change]) -> Iterator[tuple[str, FieldPath]]:

@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 
 
 class Lineage(msgspec.Struct, frozen=True, kw_only=True):
-    """What one view reads: the columns of each source, and what each of its own columns is made of."""
+    """What one view reads: the columns of each source, and what each of its own columns is made of.
+
+    `is_hidden`: whoever the plan is for may not read the view, so no message names it.
+    """
 
     view: TableIdent
     reads: Mapping[TableIdent, tuple[FieldPath, ...]]
     edges: Mapping[str, tuple[Edge, ...]] = {}
+    is_hidden: bool = False
 
     def reads_column(self, table: TableIdent, path: FieldPath) -> bool:
         """Say whether the view reads a column, a part of it, or the whole that it is part of."""

@@ -116,7 +116,7 @@ def test_a_view_takes_its_columns_from_sources_of_the_same_run() -> None:
         ("SELECT a FROM sales.nothing", "LK304", "sales.nothing"),
         ("SELECT nothing FROM sales.orders", "LK306", "there is no column 'nothing'"),
         ("SELECT reflect('a', 'b') AS x FROM sales.orders", "LK306", "reflect() is not allowed"),
-        ("SELECT date_trunc('MONTH', day) AS month FROM sales.orders", "LK307", "sales.daily.month"),
+        ("SELECT make_timestamp(year(day), 1, 1, 0, 0, 0) AS parts FROM sales.orders", "LK307", "sales.daily.parts"),
     ],
 )
 def test_a_query_that_cannot_be_read_is_a_finding(query: str, code: str, words: str) -> None:
@@ -305,6 +305,21 @@ def test_a_wider_type_is_told_and_not_refused(lake: Lake) -> None:
         "Materialized view sales.daily reads amount, which becomes decimal(12,2)."
     ]
     assert not made.is_blocked
+
+
+@pytest.mark.parametrize("may_read", [True, False])
+def test_a_view_is_named_only_to_who_may_read_it(lake: Lake, may_read: bool) -> None:
+    wider = table(ORDERS, day="date", amount="decimal(12,2)", note="string")
+    dropped = Desired(
+        **{**_parts(table(ORDERS, day="date", note="string")), "unmanaged_columns": UnmanagedColumns.DROP}
+    )  # type: ignore[arg-type]
+    for wanted, code in ((wider, "LK303"), (dropped, "LK301")):
+        request = Request(wanted, lake.catalog, "lake", may_read=lambda one: may_read and one == DAILY)
+        (proposal,) = propose_all([request], Approval(), now_ms=1)
+        assert proposal.plan is not None
+        (found,) = [f for f in proposal.plan.findings if f.code == code]
+        assert ("sales.daily" in f"{found.message} {found.hint}") is may_read
+        assert " reads amount" in found.message
 
 
 def test_a_type_change_that_a_view_reads_is_one_that_breaks_it(lake: Lake) -> None:

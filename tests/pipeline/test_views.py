@@ -310,9 +310,8 @@ def test_a_wider_type_is_told_and_not_refused(lake: Lake) -> None:
 @pytest.mark.parametrize("may_read", [True, False])
 def test_a_view_is_named_only_to_who_may_read_it(lake: Lake, may_read: bool) -> None:
     wider = table(ORDERS, day="date", amount="decimal(12,2)", note="string")
-    dropped = Desired(
-        **{**_parts(table(ORDERS, day="date", note="string")), "unmanaged_columns": UnmanagedColumns.DROP}
-    )  # type: ignore[arg-type]
+    parts = {**_parts(table(ORDERS, day="date", note="string")), "unmanaged_columns": UnmanagedColumns.DROP}
+    dropped = Desired(**parts)  # type: ignore[arg-type]
     for wanted, code in ((wider, "LK303"), (dropped, "LK301")):
         request = Request(wanted, lake.catalog, "lake", may_read=lambda one: may_read and one == DAILY)
         (proposal,) = propose_all([request], Approval(), now_ms=1)

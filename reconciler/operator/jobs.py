@@ -7,6 +7,7 @@ where its operation stands.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 import msgspec
@@ -46,10 +47,11 @@ from reconciler.operator.reasons import EventReason, Reason, reason_of
 from reconciler.operator.status import Applied, Found, Running
 from reconciler.operator.tenancy import require_connect
 from reconciler.plan.data import data_operations
-from reconciler.plan.events import Failed, Progress, Refused, decode_event
+from reconciler.plan.events import Failed, Progress, Published, Refused, decode_event
 from reconciler.plan.operations import Plan
 from reconciler.plan.runtimes import CONNECT, JOB, LOCAL
 
+logger = logging.getLogger("laketable.operator")
 _FILES, _BYTES = "deleted-data-files", "removed-files-size"
 """What Iceberg writes into the summary of a snapshot that replaces files."""
 
@@ -102,7 +104,28 @@ def require_jobs(ctx: Context, case: Case) -> None:
 async def ensure(ctx: Context, case: Case, plan: Plan, *, commits: bool = False) -> JobState:
     """Start the job of a plan's work on rows, or of its metadata commit, or see how it is."""
     start = _ensure_local if runtime_of(ctx, case.catalog.manifest) == LOCAL else _ensure_job
-    return await start(ctx, case, plan, commits)
+    state = await start(ctx, case, plan, commits)
+    if not state.is_running:
+        _tell_end(ctx, case, state)
+    return state
+
+
+def _tell_end(ctx: Context, case: Case, state: JobState) -> None:
+    """Count a job that ended; it is found so once, and gone then."""
+    told = state.told
+    if state.failure is not None:
+        ctx.metrics.job("failed")
+        logger.warning("%s failed: %s", state.ref, state.failure.reason)
+        return
+    ctx.metrics.job("succeeded", told.bytes if isinstance(told, Published) and not told.replayed else 0)
+    if isinstance(told, Published):
+        ctx.tell(TABLES, case.raw, EventReason.PUBLISHED, f"Published: {told.summary}")
+
+
+def _tell_start(ctx: Context, case: Case, ref: str) -> None:
+    ctx.metrics.job("started")
+    logger.info("started %s", ref)
+    ctx.tell(TABLES, case.raw, EventReason.JOB_STARTED, f"Started {ref}.")
 
 
 def found_of(case: Case, plan: Plan, state: JobState, applied: Applied | None, *, commits: bool = False) -> Found:
@@ -201,7 +224,7 @@ async def _start_job(ctx: Context, case: Case, plan: Plan, commits: bool) -> Job
     made = job(name, case.meta, case.catalog.manifest, plan, settings, commits=commits)
     try:
         raw = await ctx.api.create(JOBS, namespace, made)
-        ctx.tell(TABLES, case.raw, EventReason.JOB_STARTED, f"Started Job {namespace}/{name}.")
+        _tell_start(ctx, case, f"Job {namespace}/{name}")
     except ApiExists:
         raw = await ctx.api.get(JOBS, namespace, name)
     if meta_of(raw).deletion_timestamp is None:
@@ -265,6 +288,8 @@ async def _last_words(ctx: Context, raw: Json, failed: str | None) -> Told | Non
 
 async def _ensure_local(ctx: Context, case: Case, plan: Plan, commits: bool) -> JobState:
     ctx.fence.require()  # a subprocess is asked nothing once it runs
-    notify = partial(ctx.enqueue, case.key)
+    notify, before = partial(ctx.enqueue, case.key), local_jobs.pid_of(case.meta.uid)
     state = await local_jobs.ensure(ctx.settings.cluster, case, plan, commits=commits, notify=notify)
+    if state.pid != before:
+        _tell_start(ctx, case, f"process {state.pid}")
     return JobState(ref=f"process {state.pid}", is_running=state.is_running, progress=state.progress, told=state.told)

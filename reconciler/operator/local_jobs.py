@@ -57,6 +57,12 @@ _JOBS: dict[str, LocalJob] = {}
 """Running and just ended jobs by the uid of their LakeTable; processes cannot outlive this one's memory of them."""
 
 
+def pid_of(table_uid: str) -> int | None:
+    """Return the process id of a table's job, ended or not."""
+    known = _JOBS.get(table_uid)
+    return known.pid if known is not None else None
+
+
 async def ensure(
     cluster: str, case: Case, plan: Plan, *, commits: bool = False, notify: Callable[[], None]
 ) -> LocalJob:

@@ -244,7 +244,8 @@ class StagedWork:
             attempt.builder.setBranchSnapshot(attempt.snapshot, branch)
             return True
 
-        self._table.swap(build, change, uuid=self._ref.uuid, schema_id=self._schema_id, refs=(branch,))
+        # snapshots are numbered table-wide: one more on main must be a lost race, and not a refusal of our number
+        self._table.swap(build, change, uuid=self._ref.uuid, schema_id=self._schema_id, refs=(MAIN, branch))
 
     def _stamps(self, facts: TableFacts) -> set[str]:
         mine = self._operation.id

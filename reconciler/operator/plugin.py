@@ -1,4 +1,4 @@
-"""`kubectl laketable`: read the plans of a cluster's LakeTables, and approve one by its hash.
+"""`kubectl laketable`: read a cluster's LakeTables, their plans and lineage, and approve a plan by its hash.
 
 It asks and writes through kubectl, hence with the caller's context, credentials and rights.
 """
@@ -16,10 +16,12 @@ from dataclasses import dataclass
 import click
 
 from reconciler.errors import EnvironmentProblem, InvalidInput
+from reconciler.operator.lineage import lineage_of
 from reconciler.operator.objects import Json, int_at, items_at, mapping_at, meta_of, text_at
 from reconciler.operator.store import TABLE_LABEL
 from reconciler.plan.document import decode
 from reconciler.plan.operations import Plan
+from reconciler.render.lineage import render_lineage, render_mermaid
 from reconciler.render.report import Report
 from reconciler.render.safe import clean
 from reconciler.render.text import render_report
@@ -68,7 +70,7 @@ def command() -> None:
 def _in_cluster(function: Callable[..., None]) -> Callable[..., None]:
     """Take kubectl's own flags."""
 
-    def run(namespace: str | None, context: str | None, kubeconfig: str | None, **arguments: str) -> None:
+    def run(namespace: str | None, context: str | None, kubeconfig: str | None, **arguments: str | bool) -> None:
         stated = (("--namespace", namespace), ("--context", context), ("--kubeconfig", kubeconfig))
         function(Kubectl(tuple(f"{flag}={value}" for flag, value in stated if value)), **arguments)
 
@@ -163,6 +165,23 @@ def history_command(kubectl: Kubectl, table: str) -> None:
         rows.append((created, short, _phase(raw) or "Pending", class_, summary))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     _say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+@command.command("lineage")
+@click.argument("table", default="")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Of all namespaces, as for kubectl.")
+@click.option("-o", "--output", type=click.Choice(["text", "mermaid"]), default="text", help="How to print it.")
+@_in_cluster
+def lineage_command(kubectl: Kubectl, table: str, everywhere: bool, output: str) -> None:
+    """Show what views read, column by column; of one LakeTable, or of all that you may read."""
+    found = items_at(kubectl.read(_TABLES, *(["--all-namespaces"] if everywhere else [])), "items")
+    if table and all(meta_of(raw).name != table for raw in found):
+        raise InvalidInput(f"There is no LakeTable {table}.", hint="See 'kubectl laketable status'.")
+    lineages = lineage_of(found, table)
+    if not lineages:
+        _say([f"{table} reads no other table." if table else "There are no views."])
+        return
+    click.echo((render_mermaid if output == "mermaid" else render_lineage)(lineages))
 
 
 def _document(raw: Json) -> Plan | None:

@@ -8,13 +8,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.model.table import TableIdent
 from tests.kube.cluster import Cluster
-from tests.kube.operator import ROOT, Operator, eventually, table, wait_for
+from tests.kube.operator import ROOT, Operator, catalog, eventually, table, wait_for
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -112,3 +113,79 @@ def test_a_document_that_is_another_plan_is_not_shown_and_not_approved(
     refused = laketable("approve", "orders", plan_hash, code=1).stderr
     assert "not the plan that its hash names" in refused or "several plans" in refused
     assert not any(found["spec"]["approved"] for found in cluster.list("laketableplans", namespace))
+
+
+def test_lineage_is_of_what_the_caller_may_read(
+    cluster: Cluster, operator: Operator, namespace: str, laketable: Run
+) -> None:
+    other = cluster.create_namespace(f"{namespace}-other")
+    reference = {"catalogRef": {"name": "nowhere", "namespace": namespace}}  # no catalog is asked
+    daily = f"SELECT day, sum(amount) AS revenue, count(*) AS n FROM `{namespace}`.orders GROUP BY day"
+    views = {"daily": daily, "monthly": f"SELECT sum(revenue) AS revenue FROM `{namespace}`.daily"}
+    cluster.apply(table("orders", namespace, "day date", "amount long", **reference))
+    for name, query in views.items():
+        cluster.apply(_view(name, namespace, query, **reference))
+    cluster.apply(_view("spy", other, f"SELECT max(amount) AS most FROM `{namespace}`.orders", **reference))
+
+    shown = laketable("lineage").stdout.splitlines()
+    assert shown == [
+        f"{namespace}.daily reads {namespace}.orders (amount, day)",
+        f"  day ← {namespace}.orders.day",
+        f"  revenue ← {namespace}.orders.amount",
+        "  n ← no column",
+        f"{namespace}.monthly reads {namespace}.daily (revenue)",
+        f"  revenue ← {namespace}.daily.revenue",
+    ]
+    assert laketable("lineage", "monthly").stdout.splitlines() == shown
+    assert laketable("lineage", "daily").stdout.splitlines() == shown[:4]
+    assert "reads no other table" in laketable("lineage", "orders").stdout
+    assert "There is no LakeTable nothing" in laketable("lineage", "nothing", code=1).stderr
+    drawn = laketable("lineage", "monthly", "-o", "mermaid").stdout.splitlines()
+    assert drawn[0] == "flowchart LR"
+    assert f'  t1["{namespace}.orders"]' in drawn or any(f'["{namespace}.orders"]' in line for line in drawn)
+    assert sum("-->" in line for line in drawn) == 2
+
+    assert f"{other}.spy reads" in laketable("lineage", "-A").stdout
+    viewer = cluster.service_account(namespace, "lineage-viewer")
+    account = f"--serviceaccount={namespace}:lineage-viewer"
+    resource = "--resource=laketables.laketable.dev"
+    cluster.kubectl("create", "role", "lineage-viewer", "-n", namespace, "--verb=get,list", resource)
+    cluster.kubectl("create", "rolebinding", "lineage-viewer", "-n", namespace, "--role=lineage-viewer", account)
+    eventually(lambda: laketable("lineage", user=viewer).stdout.splitlines() == shown)
+    refused = laketable("lineage", "-A", code=1, user=viewer)
+    assert "cannot list resource" in refused.stderr
+    assert "spy" not in refused.stdout
+
+
+def _view(name: str, namespace: str, query: str, **spec: Any) -> dict[str, Any]:
+    made = table(name, namespace, materializedView={"query": query}, **spec)
+    del made["spec"]["columns"]
+    return made
+
+
+def test_a_plan_reads_as_on_the_command_line(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog, laketable: Run, tmp_path: Path
+) -> None:
+    waiting(cluster, namespace)
+    shown = laketable("plan", "orders").stdout.splitlines()
+    properties = {key: str(value) for key, value in lake.settings.properties.items()}
+    spec = table("orders", namespace, "id long", catalogRef={"name": "lake"})
+    documents = [catalog("lake", namespace, properties), spec]
+    (tmp_path / "orders.yaml").write_text("---\n".join(json.dumps(document) + "\n" for document in documents))
+    owner = lake.get_table_spec(TableIdent((namespace,), "orders")).bookkeeping["laketable.owner"]
+    environment = {**os.environ, "LAKETABLE_PROJECT": owner.partition("/")[0], "COLUMNS": "120"}
+    command = [sys.executable, "-c", "import sys; from reconciler.cli.main import run; sys.exit(run(sys.argv[1:]))"]
+    done = subprocess.run(
+        [*command, "plan", "-f", "orders.yaml"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stdout.splitlines() if line]
+    # The command line goes on with what to do next there; the plan itself is the same, word by word.
+    assert [line for line in shown[1:-1] if line] == told[: len([line for line in shown[1:-1] if line])]
+    assert len(told) >= 4

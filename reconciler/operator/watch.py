@@ -37,6 +37,7 @@ from reconciler.operator.watch_session import open_session
 Enqueue = Callable[[Key], None]
 WATCH_SECONDS = 60
 """How long one request of a watch lasts: a connection that died without a word is noticed soon after."""
+_STOP_SECONDS = 0.2
 _PLURALS = frozenset(resource.plural for resource in OWN_KINDS)
 
 
@@ -101,20 +102,30 @@ async def run(settings: Settings, made: kopf.OperatorRegistry, stop: threading.E
 
     async def watching() -> None:
         health.watch_loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        # Kopf would wait for `stop` itself on a thread that nothing ends, and with it for ever for a watch that died.
+        telling = asyncio.create_task(_tell_end(stop, ended))
         await kopf.operator(
             registry=made,
             settings=kopf.OperatorSettings(),
             standalone=True,
             clusterwide=not settings.namespaces,
             namespaces=list(settings.watched),
-            stop_flag=stop,
+            stop_flag=ended,
         )
+        telling.cancel()
 
     with ThreadPoolExecutor(1, thread_name_prefix="watch") as thread:
         try:
             await asyncio.get_running_loop().run_in_executor(thread, lambda: asyncio.run(watching()))
         finally:
             health.watch_loop = None
+
+
+async def _tell_end(stop: threading.Event, ended: asyncio.Event) -> None:
+    while not stop.is_set():
+        await asyncio.sleep(_STOP_SECONDS)
+    ended.set()
 
 
 async def turns(health: Health) -> bool:

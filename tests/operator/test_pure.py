@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from reconciler.model.manifest import LakeCatalog
 from reconciler.model.manifest.catalog import Runtime
 from reconciler.model.manifest.table import Reconcile
 from reconciler.model.table import TableIdent
+from reconciler.operator.command import run_command
 from reconciler.operator.conditions import merge_patch, print_conditions, standing_conditions
 from reconciler.operator.gate import gate
 from reconciler.operator.objects import Key
@@ -369,19 +371,30 @@ def reasons_page() -> str:
         "# Reasons of the conditions",
         "",
         "Generated from `reconciler/operator/reasons.py`. `Ready`, `Reconciling` and `Stalled` of every resource carry",
-        "one of these, and none other.",
+        "one of these, and none other. What to do about each: [runbook](runbook.md).",
         "",
         "| Reason | Phase | Ready | Reconciling | Stalled | Meaning |",
         "|---|---|---|---|---|---|",
     ]
     for reason, standing in STANDINGS.items():
         states = (standing.is_ready, standing.is_reconciling, standing.is_stalled)
-        lines.append(f"| `{reason}` | {standing.phase} | {' | '.join(map(str, states))} | {standing.doc} |")
+        anchor = f"[`{reason}`](runbook.md#{reason.lower()})"
+        lines.append(f"| {anchor} | {standing.phase} | {' | '.join(map(str, states))} | {standing.doc} |")
     return "\n".join(lines) + "\n"
 
 
 def test_the_page_of_reasons_is_current(golden: Golden) -> None:
     golden.check_file(ROOT / "docs" / "operator-reasons.md", reasons_page())
+
+
+def test_the_runbook_says_of_every_reason_what_to_do() -> None:
+    page = (ROOT / "docs" / "runbook.md").read_text()
+    sections = re.findall(r"^## (\w+)\n(.+?)(?=^#|\Z)", page, re.MULTILINE | re.DOTALL)
+    assert [name for name, _ in sections] == [reason.value for reason in STANDINGS]
+    for name, text in sections:
+        assert len(text.split()) >= 3 or text.strip() == "Nothing to do.", name
+    named = {option for option in re.findall(r"--[a-z-]+", page) if option != "--overwrite"}
+    assert named <= {option for found in run_command.params for option in found.opts}
 
 
 def test_a_late_event_does_not_undo_what_is_known() -> None:

@@ -15,6 +15,7 @@ from reconciler.operator.case import Case
 from reconciler.operator.context import Context
 from reconciler.operator.gate import Gate
 from reconciler.operator.job_manifest import actor
+from reconciler.operator.objects import print_time
 from reconciler.operator.reasons import Reason, reason_of
 from reconciler.operator.status import Applied, Found
 from reconciler.operator.store import PlanEntry
@@ -87,6 +88,7 @@ async def act(ctx: Context, case: Case, entry: PlanEntry | None) -> Found:
     """Carry the plan out and observe again; `entry` is its plan object, None for what goes on under an earlier one."""
     jobs.require_runtime(ctx, case)
     if entry is not None and data_operations(case.plan):
+        ctx.store.begin(entry, print_time(ctx.now_ms()))
         await plans.set_phase(ctx, entry, "Applying")
     deferred, events = Deferred(), list[Event]()
     for _ in range(SCAN_ROUNDS):

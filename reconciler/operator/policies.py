@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+
+import msgspec
 
 from reconciler.errors import InvalidInput
 from reconciler.model.documents import check_resource
 from reconciler.model.manifest import LakePolicy
 from reconciler.model.manifest.policy import LabelExpression, LabelSelector
-from reconciler.operator.objects import Json, mapping_at
+from reconciler.operator.objects import Json, mapping_at, text_at
 from reconciler.plan.policy import OPERATOR_DEFAULT, Policy, policy_from_manifest
 
 
 def policies_for(
-    raws: list[Json], namespace: str, labels: Mapping[str, str], operator_namespace: str
+    raws: list[Json],
+    namespace: str,
+    labels: Mapping[str, str],
+    operator_namespace: str,
+    spent: Mapping[str, int] | None = None,
 ) -> tuple[Policy, ...]:
     """Return the policies that judge plans of a namespace; without any the operator's default.
 
-    A policy that cannot be read must not be taken for one that allows: raises InvalidInput naming it.
+    `spent` is, by the policy's uid, what other tables took of its budget of the day. A policy that cannot be read must
+    not be taken for one that allows: raises InvalidInput naming it.
     """
-    found = tuple(policy_from_manifest(p) for p in _applicable(raws, namespace, labels, operator_namespace))
+    taken = spent or {}
+    found = tuple(
+        msgspec.structs.replace(policy_from_manifest(read_policy(raw)), spent_elsewhere=taken.get(uid_of(raw), 0))
+        for raw in raws
+        if holds_for(raw, namespace, labels, operator_namespace)
+    )
     return found or (OPERATOR_DEFAULT,)
+
+
+def uid_of(raw: Json) -> str:
+    """Return a LakePolicy's uid."""
+    return text_at(raw, "metadata", "uid")
+
+
+def has_daily_budget(raw: Json) -> bool:
+    """Say whether a LakePolicy has a budget per day, for all tables that it holds for together."""
+    return "maxRewriteBytesPerDay" in mapping_at(raw, "spec", "budgets")
 
 
 def has_selector(raw: Json) -> bool:
@@ -39,14 +61,11 @@ def read_policy(raw: Json) -> LakePolicy:
     return manifest
 
 
-def _applicable(
-    raws: list[Json], namespace: str, labels: Mapping[str, str], operator_namespace: str
-) -> Iterator[LakePolicy]:
-    for raw in raws:
-        policy = read_policy(raw)
-        own = policy.metadata.namespace
-        if own == namespace or (own == operator_namespace and selects(policy.spec.namespace_selector, labels)):
-            yield policy
+def holds_for(raw: Json, namespace: str, labels: Mapping[str, str], operator_namespace: str) -> bool:
+    """Say whether a LakePolicy holds for a namespace with these labels; raises InvalidInput for one that is wrong."""
+    policy = read_policy(raw)
+    own = policy.metadata.namespace
+    return own == namespace or (own == operator_namespace and selects(policy.spec.namespace_selector, labels))
 
 
 def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:

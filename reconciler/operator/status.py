@@ -49,6 +49,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     synced_spec: str | None = None
     is_computed: bool = False
     is_fresh: bool | None = None
+    waits_for_window: bool = False
 
 
 def table_status(found: Found, raw: Json, now_ms: int) -> Json:
@@ -62,7 +63,11 @@ def table_status(found: Found, raw: Json, now_ms: int) -> Json:
     }
     was_looked_at = found.observed is not None or found.is_absent
     parts: dict[str, Data] = {
-        "table": _table(found.observed, found.catalog) if found.observed else None if was_looked_at else before.get("table"),
+        "table": _table(found.observed, found.catalog)
+        if found.observed
+        else None
+        if was_looked_at
+        else before.get("table"),
         "plan": _plan(found) if found.plan is not None else None if was_looked_at else before.get("plan"),
         "operation": _operation(found.running, now_ms) if found.running else None,
         "lastApplied": _applied(found.applied, number) if found.applied else before.get("lastApplied"),

@@ -81,6 +81,7 @@ class PlanEntry(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     bytes: int
     operation_class: str = ""
+    begun_at: str = ""
 
     @property
     def is_done(self) -> bool:
@@ -201,6 +202,8 @@ class Store:
         before = plans.get(entry.key)
         if before is not None and _is_older(entry, before):
             return False
+        if before is not None and before.uid == entry.uid and not entry.begun_at and not entry.is_done:
+            entry = msgspec.structs.replace(entry, begun_at=before.begun_at)
         plans[entry.key] = entry
         return before is not None and before.is_approved != entry.is_approved
 
@@ -219,6 +222,18 @@ class Store:
     def open_plans(self) -> list[PlanEntry]:
         """Return the plan objects of all tables that are neither carried out nor superseded."""
         return [plan for plans in self._plans.values() for plan in plans.values() if not plan.is_done]
+
+    def begin(self, entry: PlanEntry, now: str) -> None:
+        """Remember at once that a plan is carried out: another one that is judged meanwhile must count it."""
+        known = self.plan(entry) or entry
+        self._plans.setdefault((entry.key.namespace, entry.table), {})[entry.key] = msgspec.structs.replace(
+            known, begun_at=known.begun_at or now
+        )
+
+    def begun_since(self, time: str) -> Iterator[PlanEntry]:
+        """Name the plans that were begun since a time, as Kubernetes writes it, whatever became of them."""
+        for plans in self._plans.values():
+            yield from (entry for entry in plans.values() if entry.begun_at >= time)
 
     def plan(self, entry: PlanEntry) -> PlanEntry | None:
         """Return what is known of a LakeTablePlan now."""
@@ -239,6 +254,7 @@ def plan_entry(raw: Json) -> PlanEntry:
         version=_version(meta),
         bytes=sum(int_at(o, "bytesToRewrite") or 0 for o in items_at(raw, "spec", "operations")),
         operation_class=text_at(raw, "spec", "class"),
+        begun_at=text_at(raw, "status", "startedAt"),
     )
 
 

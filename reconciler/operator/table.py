@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+import msgspec
+
 from reconciler.errors import LakeError, Unauthenticated
 from reconciler.model.manifest.table import Reconcile
 from reconciler.model.quantities import parse_duration
@@ -19,7 +21,7 @@ from reconciler.operator.deletion import delete_table, keep_finalizer
 from reconciler.operator.gate import Gate
 from reconciler.operator.intake import policies_of, propose_case, refuse_silent_rename, require_all, with_config_map
 from reconciler.operator.logs import about_plan
-from reconciler.operator.manifests import Wanted, read_table
+from reconciler.operator.manifests import Wanted, columns_source, read_table
 from reconciler.operator.objects import (
     POLICIES,
     TABLES,
@@ -36,7 +38,7 @@ from reconciler.operator.queue import Again
 from reconciler.operator.reasons import STANDINGS, EventReason, Reason, reason_of
 from reconciler.operator.status import Found, plan_summary, table_status
 from reconciler.operator.store import CANCEL, PlanEntry
-from reconciler.operator.upkeep import due
+from reconciler.operator.upkeep import due, within_windows
 from reconciler.plan.policy import grew_too_much
 from reconciler.plan.view_query import named_sources
 
@@ -51,6 +53,7 @@ _EVENTS = {
 SOON = 1.0
 JOB_POLL_SECONDS = 2.0
 WINDOW_SECONDS = 60.0
+CONFIG_MAP_SECONDS = 60.0
 
 
 async def reconcile_table(ctx: Context, key: Key) -> Again:
@@ -123,7 +126,7 @@ def _again(found: Found, raw: Json) -> Again:
         return Again(JOB_POLL_SECONDS)
     if found.reason is Reason.APPLYING:
         return Again(SOON)
-    if found.reason is Reason.OUTSIDE_WINDOW:
+    if found.reason is Reason.OUTSIDE_WINDOW or found.waits_for_window:
         return Again(WINDOW_SECONDS)
     if standing.is_reconciling or found.reason in (Reason.CATALOG_NOT_READY, Reason.INTERNAL):
         return Again(failed=True)
@@ -131,6 +134,8 @@ def _again(found: Found, raw: Json) -> Again:
         interval = parse_duration(text_at(raw, "spec", "reconcile", "interval") or "10m") / 1000
     except ValueError:
         interval = 600.0
+    if columns_source(raw) is not None:  # nobody tells when a ConfigMap changes
+        interval = min(interval, CONFIG_MAP_SECONDS)
     return Again(max(interval, 5.0))
 
 
@@ -182,7 +187,11 @@ async def _decide(ctx: Context, case: Case) -> Found:
         await plans.settle_plans(ctx, case.key, case.proposal.current, None)
         chosen = due(plan, case.wanted.desired, case.proposal.current, now_ms=ctx.now_ms())
         if chosen and case.settings.mode == "Apply" and CANCEL not in case.meta.annotations:
-            return await act(ctx, with_upkeep(await _read_again(ctx, case), chosen), None)
+            case = await _read_again(ctx, case)
+            chosen, why = within_windows(chosen, case.request.policies, ctx.now_ms())
+            if chosen:
+                return await act(ctx, with_upkeep(case, chosen), None)
+            return msgspec.structs.replace(case.found(Gate(Reason.IN_SYNC, why)), waits_for_window=bool(why))
         return case.found(Gate(Reason.IN_SYNC))
     case, entry = await _with_plan_object(ctx, case)
     closed = case.gate()
@@ -252,4 +261,6 @@ async def _read_again(ctx: Context, case: Case) -> Case:
         for place in dict.fromkeys((namespace, ctx.settings.namespace))
         async for raw in ctx.api.list_all(POLICIES, place)
     ]
-    return case.rejudged(ctx.now_ms(), catalog=catalog, policies=await policies_of(ctx, namespace, raws))
+    return case.rejudged(
+        ctx.now_ms(), catalog=catalog, policies=await policies_of(ctx, namespace, raws, case.meta.name)
+    )

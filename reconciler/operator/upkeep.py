@@ -6,12 +6,14 @@ ingest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from reconciler.model.schedules import last_tick
 from reconciler.model.table import Desired, Observed
 from reconciler.plan.operations import Operation, OperationKind, Plan, Refresh
+from reconciler.plan.policy import Policy
 from reconciler.plan.table_work import Maintain
+from reconciler.plan.windows import is_open, next_opening
 
 
 def due(plan: Plan, desired: Desired, current: Observed | None, *, now_ms: int) -> tuple[Operation, ...]:
@@ -19,6 +21,18 @@ def due(plan: Plan, desired: Desired, current: Observed | None, *, now_ms: int) 
     if plan.operations or plan.is_blocked:
         return ()
     return tuple(_due(plan, desired, current, now_ms=now_ms))
+
+
+def within_windows(
+    operations: Sequence[Operation], policies: Sequence[Policy], now_ms: int
+) -> tuple[tuple[Operation, ...], str]:
+    """Return the upkeep that may be done now, and why the rest waits: work on rows keeps to the policies' windows."""
+    closed = next((policy for policy in policies if not is_open(policy.windows, now_ms)), None)
+    if closed is None:
+        return tuple(operations), ""
+    allowed = tuple(operation for operation in operations if operation.work is None)
+    opens = next_opening(closed.windows, now_ms)
+    return allowed, f"Upkeep waits for a window of LakePolicy {closed.name}; the next one opens at {opens}."
 
 
 def is_stale(plan: Plan) -> bool:

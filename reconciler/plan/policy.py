@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from reconciler.diff.changes import AddColumn
+from reconciler.diff.changes import AddColumn, CreateTable
 from reconciler.plan.amounts import plural, size
 from reconciler.plan.findings import REGISTRY
 from reconciler.plan.hashing import PREFIX
-from reconciler.plan.operations import Backfill, Finding, OperationClass, Plan, Severity
+from reconciler.plan.operations import Backfill, Finding, OperationClass, Plan, Refresh, Severity
 from reconciler.plan.windows import Window, is_open, next_opening
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Guardrails in normal form; `auto_approve` None has no say in what passes without approval.
 
-    `auto_backfill_bytes`: a rewrite that only fills newly added columns passes like metadata up to so many bytes.
+    `auto_backfill_bytes`: a rewrite that only fills what the plan adds (columns, a new view) passes like metadata up to
+    so many bytes. `spent_elsewhere` are bytes that plans of its other tables rewrote in the last 24 hours.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     require_approval: Rule = Rule()
     max_rewrite_bytes: int | None = None
     max_rewrite_bytes_per_day: int | None = None
+    spent_elsewhere: int = 0
     max_rewrite_files: int | None = None
     max_cost_drift_percent: int | None = None
     windows: tuple[Window, ...] = ()
@@ -81,7 +83,7 @@ OPERATOR_DEFAULT = Policy(
     name="default", auto_approve=frozenset({OperationClass.METADATA_ONLY}), auto_backfill_bytes=10 << 30
 )
 """What holds in a cluster without a LakePolicy: metadata-only plans that break no reader go through by themselves, and
-so do first backfills of newly added columns up to 10 GiB."""
+so do first backfills of newly added columns, and the first rows of a new view, up to 10 GiB."""
 
 
 def judge(
@@ -211,22 +213,30 @@ def _lets_pass(plan: Plan, policy: Policy) -> bool:
     """Say whether a policy, if it has a say in it, lets a plan of this class pass without approval."""
     if policy.auto_approve is None or plan.operation_class in policy.auto_approve:
         return True
-    is_small = plan.cost.bytes_rewritten <= policy.auto_backfill_bytes
+    # A new view rewrites nothing: what it reads says how large it is.
+    largest = sum(o.cost.bytes_read if isinstance(o.work, Refresh) else o.cost.bytes_rewritten for o in plan.operations)
+    is_small = largest <= policy.auto_backfill_bytes
     return is_small and is_first_backfill(plan) and OperationClass.METADATA_ONLY in policy.auto_approve
 
 
 def is_first_backfill(plan: Plan) -> bool:
     """Say whether all that a plan does to rows is to fill columns that it, or a plan just before it, has added.
 
-    Such a backfill replaces no value: the columns were never computed, and there is nothing in them.
+    Such a backfill replaces no value: the columns were never computed, and there is nothing in them. Nor do the first
+    rows of a view that the plan itself makes; every later refresh goes without approval anyhow.
     """
     works = [o for o in plan.operations if o.operation_class is OperationClass.REWRITE]
+    is_new = any(isinstance(change, CreateTable) for change in plan.changes)
     added = {c.field.name for c in plan.changes if isinstance(c, AddColumn) and not c.parent}
     return bool(works) and all(
-        isinstance(o.work, Backfill)
-        and not o.work.is_fill
-        and all(column.revision == 1 and not column.recompute and column.name in added for column in o.work.columns)
+        (is_new and isinstance(o.work, Refresh)) or (isinstance(o.work, Backfill) and _is_first(o.work, added))
         for o in works
+    )
+
+
+def _is_first(work: Backfill, added: set[str]) -> bool:
+    return not work.is_fill and all(
+        column.revision == 1 and not column.recompute and column.name in added for column in work.columns
     )
 
 
@@ -241,10 +251,11 @@ def grew_too_much(now: Plan, approved: Plan, policies: Sequence[Policy]) -> str:
 
 def _over_budget(plan: Plan, policy: Policy, spent_bytes: int) -> Iterator[str]:
     cost = plan.cost
-    today, a_day = spent_bytes + cost.bytes_rewritten, policy.max_rewrite_bytes_per_day
+    today, a_day = spent_bytes + policy.spent_elsewhere + cost.bytes_rewritten, policy.max_rewrite_bytes_per_day
     if a_day is not None and cost.bytes_rewritten and today > a_day:
+        whose = "of all its tables" if policy.spent_elsewhere else "of this table"
         yield (
-            f"The plan rewrites {size(cost.bytes_rewritten)}, which makes {size(today)} of this table in 24 hours; "
+            f"The plan rewrites {size(cost.bytes_rewritten)}, which makes {size(today)} {whose} in 24 hours; "
             f"LakePolicy {policy.name} allows {size(a_day)} without approval."
         )
     if policy.max_rewrite_bytes is not None and cost.bytes_rewritten > policy.max_rewrite_bytes:

@@ -73,6 +73,12 @@ class Kubelet:
             if pod["metadata"]["name"] == name:
                 process.kill()
 
+    def send(self, name: str, number: int) -> None:
+        """Send a pod's process a signal."""
+        for pod, process in list(self._running.values()):
+            if pod["metadata"]["name"] == name:
+                process.send_signal(number)
+
     @property
     def names(self) -> list[str]:
         """The pods that run now."""

@@ -7,10 +7,12 @@ import pytest
 from reconciler.model.table import Desired, Observed, TableIdent, TableSpec, TableVersion, View
 from reconciler.model.types import StructType
 from reconciler.operator.actions import Deferred, JobNeeded
-from reconciler.operator.upkeep import due, is_stale
+from reconciler.operator.upkeep import due, is_stale, within_windows
 from reconciler.plan.events import Validated
 from reconciler.plan.operations import Backfill, Operation, OperationClass, OperationKind, Plan, Refresh
+from reconciler.plan.policy import Policy
 from reconciler.plan.row_work import Validate
+from reconciler.plan.windows import Window
 
 ORDERS = TableIdent(("sales",), "orders")
 SCAN = Operation(
@@ -98,3 +100,19 @@ def test_upkeep_waits_for_the_plan_and_costly_upkeep_for_a_request() -> None:
     assert due(both, view(on_source_change=True), seen(0), now_ms=NOON) == ()
     assert due(plan(upkeep=(FILL,)), view(on_source_change=True), seen(0), now_ms=NOON) == ()
     assert not is_stale(plan())
+
+
+NIGHT = Policy(name="night", windows=(Window.parse(days=None, start="22:00", end="23:00", time_zone="UTC"),))
+NOON, TEN_AT_NIGHT = 12 * 3_600_000, 22 * 3_600_000
+TAG = Operation(
+    id="tag", kind=OperationKind.COMMIT, summary="s", operation_class=OperationClass.METADATA_ONLY, work=None
+)
+
+
+def test_upkeep_of_rows_keeps_to_the_windows_of_the_policies() -> None:
+    assert within_windows((REFRESH, TAG), (NIGHT,), TEN_AT_NIGHT) == ((REFRESH, TAG), "")
+    assert within_windows((REFRESH, TAG), (Policy(name="none"),), NOON) == ((REFRESH, TAG), "")
+    allowed, why = within_windows((REFRESH, TAG), (Policy(name="none"), NIGHT), NOON)
+    assert allowed == (TAG,)
+    assert "LakePolicy night" in why
+    assert "22:00" in why

@@ -9,7 +9,7 @@ import pytest
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.model.table import TableIdent
 from tests.kube.cluster import Cluster
-from tests.kube.operator import Operator, catalog, condition, eventually, table, wait_for
+from tests.kube.operator import Operator, catalog, condition, eventually, policy, table, wait_for
 from tests.operator.test_jobs import JOB, fill, with_computed
 
 WAITING = {**JOB, "image": "laketable:no-node-has-it"}
@@ -99,6 +99,36 @@ def test_the_job_goes_with_its_table(
         lambda: not [m for m in cluster.list("configmaps", namespace) if m["metadata"]["name"].startswith("lt-")]
     )
     assert lake.get_table_spec(TableIdent((namespace,), "orders"))
+
+
+def test_a_budget_of_the_day_is_for_all_tables_of_its_policy(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+) -> None:
+    cluster.apply(catalog("lake", namespace, _properties(lake), runtime=WAITING))
+    wanted = {}
+    for name in ("first", "second"):
+        spec = table(name, namespace, "id long", "amount long", reconcile={"mode": "Plan"})
+        cluster.apply({**spec, "spec": {**spec["spec"], "reconcile": {}}})
+        wait_for(cluster, namespace, name, "InSync")
+        fill(lake, TableIdent((namespace,), name), 10)
+        wanted[name] = with_computed(spec)
+        cluster.apply(wanted[name])
+    planned = [wait_for(cluster, namespace, name, "Planned")["status"]["plan"] for name in wanted]
+    one = max(plan["bytesToRewrite"] for plan in planned)
+    budgets = {"maxRewriteBytesPerDay": str(one + one // 2)}
+    cluster.apply(policy("daily", namespace, autoApprove=["metadata-only", "rewrite", "audit"], budgets=budgets))
+
+    for name, phase in (("first", "Applying"), ("second", "AwaitingApproval")):
+        cluster.apply({**wanted[name], "spec": {**wanted[name]["spec"], "reconcile": {"mode": "Apply"}}})
+        found = wait_for(cluster, namespace, name, phase)
+    assert "of all its tables in 24 hours" in condition(found, "Ready")["message"]
+    # What was begun is remembered by the plan objects: another operator counts it too.
+    operator.restart()
+    eventually(lambda: operator.log.count("watching") > 1)
+    cluster.kubectl("annotate", "lt", "second", "-n", namespace, "laketable.dev/reconcile-now=1")
+    wait_for(cluster, namespace, "second", "AwaitingApproval")
+    cluster.kubectl("delete", "lakepolicy", "daily", "-n", namespace)
+    wait_for(cluster, namespace, "second", "Applying")
 
 
 def _another(cluster: Cluster, namespace: str, first: dict[str, Any]) -> dict[str, Any] | None:

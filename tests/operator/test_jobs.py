@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from reconciler.catalogs.iceberg import IcebergCatalog
+from reconciler.engines.data_state import OPERATION_STAMP
+from reconciler.model.quantities import parse_size
 from reconciler.model.table import TableIdent
+from reconciler.operator.objects import read_time
 from tests.kube.cluster import Cluster
 from tests.kube.kubelet import Kubelet
-from tests.kube.operator import Operator, catalog, condition, eventually, policy, table, wait_for
+from tests.kube.operator import Operator, catalog, condition, eventually, table, wait_for
 
 pytestmark = pytest.mark.spark  # in the pods
 
@@ -68,6 +72,41 @@ def test_a_computed_column_is_backfilled_by_a_job(
     assert config_map["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
 
 
+def test_progress_flows_into_the_status_while_the_job_runs(
+    cluster: Cluster, kubelet: Kubelet, namespace: str, lake: IcebergCatalog, orders: dict[str, Any]
+) -> None:
+    ident = TableIdent((namespace,), "orders")
+    for buckets in range(2, 8):  # files of each partition spec are a chunk of their own
+        orders["spec"]["partitioning"] = [{"column": "id", "transform": f"bucket[{buckets}]"}]
+        cluster.apply(orders)
+        wait_for(cluster, namespace, "orders", "InSync")
+        fill(lake, ident, 10, f"seed-{buckets}")
+    cluster.apply(with_computed(orders))
+    running = eventually(lambda: cluster.get("lt", "orders", namespace)["status"].get("operation"))
+    job = running["jobRef"].partition("/")[2]
+    pod = eventually(lambda: [name for name in kubelet.names if name.startswith(job)], 60)[0]
+    eventually(lambda: lake.get_stamped(ident, OPERATION_STAMP, running["id"]), 120, 0.0)
+    kubelet.send(pod, signal.SIGSTOP)
+    try:
+        half = eventually(lambda: _half_done(cluster, namespace), 60)
+    finally:
+        kubelet.send(pod, signal.SIGCONT)
+    assert half["id"] == running["id"]
+    assert half["progress"] == f"{half['percent']}%"
+    done, _, whole = half["bytes"].partition("/")
+    assert parse_size(done) < parse_size(whole)
+    assert read_time(half["eta"]) > 0
+    printed = cluster.kubectl("get", "laketables", "-n", namespace).stdout.splitlines()
+    assert half["progress"] in printed[1]
+    wait_for(cluster, namespace, "orders", "InSync", 120)
+    assert all(row["double"] == row["amount"] * 2 for row in values(lake, ident))
+
+
+def _half_done(cluster: Cluster, namespace: str) -> dict[str, Any] | None:
+    found: dict[str, Any] = cluster.get("lt", "orders", namespace)["status"]["operation"]
+    return found if 0 < found.get("percent", 0) < 100 else None
+
+
 def test_a_job_that_dies_is_started_again(
     cluster: Cluster, kubelet: Kubelet, namespace: str, lake: IcebergCatalog, orders: dict[str, Any]
 ) -> None:
@@ -83,8 +122,6 @@ def test_a_job_that_dies_is_started_again(
 def test_a_view_is_filled_and_refreshed_when_its_source_changes(
     cluster: Cluster, kubelet: Kubelet, namespace: str, lake: IcebergCatalog, orders: dict[str, Any]
 ) -> None:
-    # Without a LakePolicy a view's first rows wait for approval, like every rewrite.
-    cluster.apply(policy("views", namespace, autoApprove=["metadata-only", "audit", "rewrite"]))
     view = {
         "query": f"SELECT count(*) AS n, sum(amount) AS total FROM `{namespace}`.orders",
         "refresh": {"onSourceChange": True},

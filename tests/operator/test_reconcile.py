@@ -277,14 +277,14 @@ def test_a_view_waits_for_its_source_and_goes_on_by_itself(
     cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
 ) -> None:
     view = {"query": f"SELECT count(*) AS n FROM `{namespace}`.later"}
-    spec = table("totals", namespace, materializedView=view)
+    spec = table("totals", namespace, materializedView=view, reconcile={"mode": "Plan"})
     del spec["spec"]["columns"]
     cluster.apply(spec)
     waiting = wait_for(cluster, namespace, "totals", "Waiting")
     assert condition(waiting, "Ready")["reason"] == "SourceNotReady"
     assert condition(waiting, "Reconciling")["status"] == "True"
     cluster.apply(table("later", namespace, "id long"))
-    wait_for(cluster, namespace, "totals", "AwaitingApproval")
+    wait_for(cluster, namespace, "totals", "Planned")
 
 
 def test_a_view_over_another_tenants_table_is_refused_before_it_is_read(

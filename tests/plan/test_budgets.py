@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from reconciler.diff.changes import Change, CreateTable
 from reconciler.model.documents import load_documents
 from reconciler.model.manifest import LakePolicy
 from reconciler.plan.data import data_operations
-from reconciler.plan.operations import Cost, Plan
+from reconciler.plan.operations import Cost, Operation, OperationClass, OperationKind, Plan, Refresh
 from reconciler.plan.policy import (
     OPERATOR_DEFAULT,
     Outcome,
@@ -89,3 +90,40 @@ def test_how_far_a_cost_may_grow(now: int, told: bool) -> None:
     why = grew_too_much(costing(FIRST, now), costing(FIRST, 100), (gold(), OPERATOR_DEFAULT))
     assert bool(why) is told
     assert grew_too_much(costing(FIRST, 10_000), costing(FIRST, 1), (OPERATOR_DEFAULT,)) == ""
+
+
+def test_a_day_is_for_all_tables_of_a_policy_together() -> None:
+    alone = gold()
+    shared = msgspec.structs.replace(alone, spent_elsewhere=1000)
+    assert outcome(costing(FIRST, 25), alone, auto=True) is Outcome.ALLOW
+    assert outcome(costing(FIRST, 24), shared, auto=True) is Outcome.ALLOW
+    assert outcome(costing(FIRST, 25), shared, auto=True) is Outcome.NEEDS_APPROVAL
+    (why, *_) = judge(costing(FIRST, 25), (shared,), approvals=frozenset(), auto_approve=True, now_ms=0).reasons
+    assert "of all its tables in 24 hours" in why
+
+
+def view(read: int, *changes: Change) -> Plan:
+    work = Refresh(query="q", text="t", pieces=(), columns=(), sources=())
+    fill = Operation(
+        id="r",
+        kind=OperationKind.REFRESH,
+        summary="s",
+        operation_class=OperationClass.REWRITE,
+        work=work,
+        cost=Cost(files_read=1, bytes_read=read),
+    )
+    commit = Operation(
+        id="c",
+        kind=OperationKind.COMMIT,
+        summary="s",
+        operation_class=OperationClass.METADATA_ONLY,
+        changes=changes,
+    )
+    return msgspec.structs.replace(FIRST, operations=(commit, fill))
+
+
+def test_the_first_rows_of_a_new_view_pass_like_a_first_backfill() -> None:
+    create = CreateTable(spec=observed(*BASE).spec)
+    assert outcome(view(10 << 30, create), OPERATOR_DEFAULT) is Outcome.ALLOW
+    assert outcome(view((10 << 30) + 1, create), OPERATOR_DEFAULT) is Outcome.NEEDS_APPROVAL
+    assert outcome(view(1), OPERATOR_DEFAULT) is Outcome.NEEDS_APPROVAL, "another query replaces rows that are there"

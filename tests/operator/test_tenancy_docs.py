@@ -28,7 +28,7 @@ def allowed(**properties: str) -> dict[str, str]:
             "spec": {"properties": {}},
         }
     )
-    return catalog_properties(catalog, {"type": "rest", **properties})
+    return catalog_properties(catalog, {"type": "rest", "uri": "https://service.example", **properties})
 
 
 @pytest.mark.parametrize("key", LISTED)

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import msgspec
+
 from reconciler.engines.data_files import Task, iterate
 from reconciler.engines.java_errors import class_names
 from reconciler.engines.table_cache import table_cache
@@ -110,7 +112,7 @@ def rewrite(session: SparkSession, table: Any, tasks: Sequence[Task], backfill: 
     These are the parts of Iceberg's own rewrite_data_files: a group of scan tasks that Spark reads as a table, and a
     write to it that is collected instead of committed.
     """
-    with staged_frame(session, table, tasks) as (frame, group):
+    with staged_frame(session, table, [as_one(session, table, task) for task in tasks]) as (frame, group):
         writes = session._jvm.org.apache.iceberg.spark.FileRewriteCoordinator.get()
         try:
             _write(filled(frame, backfill), group, tasks[0])
@@ -136,6 +138,28 @@ def staged_frame(session: SparkSession, table: Any, tasks: Sequence[Task]) -> It
     finally:
         cache.remove(group)
         reads.removeTasks(table, group)
+
+
+def as_one(session: SparkSession, table: Any, task: Task) -> Task:
+    """Return the task as one that Spark reads at once: of a file with several row groups it would make several.
+
+    It splits at the offsets that the manifest names, so the file read is one that begins at the first of them.
+    """
+    file = task.java.file()
+    offsets = file.splitOffsets()
+    if offsets is None or len(offsets) < 2:
+        return task
+    iceberg, gateway = session._jvm.org.apache.iceberg, session.sparkContext._gateway
+    spec = table.specs().get(task.spec_id)
+    single = iceberg.DataFiles.builder(spec).copy(file).withSplitOffsets(offsets.subList(0, 1)).build()
+    single.setDataSequenceNumber(file.dataSequenceNumber())
+    single.setFileSequenceNumber(file.fileSequenceNumber())  # format v3 reads from it when a row was updated
+    deletes = gateway.new_array(iceberg.DeleteFile, len(found := list(iterate(task.java.deletes()))))
+    for place, delete in enumerate(found):
+        deletes[place] = delete
+    everything = iceberg.expressions.ResidualEvaluator.unpartitioned(iceberg.expressions.Expressions.alwaysTrue())
+    schema, spec_json = iceberg.SchemaParser.toJson(table.schema()), iceberg.PartitionSpecParser.toJson(spec)
+    return msgspec.structs.replace(task, java=iceberg.BaseFileScanTask(single, deletes, schema, spec_json, everything))
 
 
 def _sort_order(task: Task) -> dict[str, str]:

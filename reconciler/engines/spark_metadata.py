@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
@@ -209,12 +210,13 @@ class SparkExecutor:
         Its client, path and headers are private; the pinned runtime and the conformance suite keep this honest.
         """
         client, path, headers = (_private(operations, name) for name in ("client", "path", "mutationHeaders"))
-        asserts, updates = self._java.java.util.ArrayList(), self._java.java.util.ArrayList()
-        for requirement in request.requirements:
-            asserts.add(self._parse("UpdateRequirementParser", requirement))
+        rest = self._iceberg.rest
+        # all asserts in one call: until the catalog answers, another writer may be faster
+        stated = msgspec.json.encode({"requirements": request.requirements, "updates": []}).decode()
+        asserts = rest.requests.UpdateTableRequestParser.fromJson(stated).requirements()
+        updates = self._java.java.util.ArrayList()
         for update in request.updates:
             updates.add(update)
-        rest = self._iceberg.rest
         answer = self._java.java.lang.Class.forName(
             "org.apache.iceberg.rest.responses.LoadTableResponse", True, operations.getClass().getClassLoader()
         )
@@ -234,8 +236,9 @@ class SparkExecutor:
     def _java(self) -> Any:
         return self._session._jvm
 
-    @property
+    @cached_property
     def _iceberg(self) -> Any:
+        # asked for once: the gateway looks up each part of a name by a call of its own
         return self._java.org.apache.iceberg
 
     @property

@@ -6,6 +6,7 @@ So snapshots are only built by Iceberg (`apply()`), and what becomes of them is 
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -165,7 +166,7 @@ class StagingTable(SparkExecutor):
             try:
                 if self._send(attempt, refs):
                     return True
-                update = update if reuse else None
+                update = _without_merging(update) if reuse and update is not None else None
             except CommitStateUnknown as error:
                 unknown, update = error, None  # look before anything is written again
         raise unknown or CommitConflict(
@@ -206,6 +207,25 @@ class StagingTable(SparkExecutor):
     def require(self, facts: TableFacts, uuid: str, schema_id: int | None) -> None:
         """Raise CommitConflict unless it is still this table, with this schema."""
         require(facts, self.ident, uuid, schema_id)
+
+
+def _without_merging(update: Any) -> Any:
+    """Let Iceberg leave small manifests as they are: with every new one it would write all of them together again.
+
+    Its fields are private; where another Iceberg has others, tries only take longer.
+    """
+    with contextlib.suppress(Exception):
+        producer = update.getClass().getSuperclass()
+        for name in ("mergeManager", "deleteMergeManager"):
+            manager = _field(producer, name).get(update)
+            _field(manager.getClass().getSuperclass(), "mergeEnabled").setBoolean(manager, False)
+    return update
+
+
+def _field(owner: Any, name: str) -> Any:
+    field = owner.getDeclaredField(name)
+    field.setAccessible(True)
+    return field
 
 
 def _pause(lost: int) -> None:

@@ -83,6 +83,11 @@ BACKFILL = Scenario(
 
 def _prepare_rewrite(world: World) -> None:
     _prepare_backfill(world)
+    declare_rewrite(world)
+
+
+def declare_rewrite(world: World) -> None:
+    """Want three buckets for all files, and the computed column."""
     bucketed = ("partitioning:", "  - {column: id, transform: 'bucket[3]'}", "rewriteExisting: true")
     total = "  - {name: total, type: long, computed: {expression: 'x * 2 + id'}}"
     world.declare("orders", *PLAIN, total, *bucketed)

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from reconciler.engines.data_state import CHUNK_STAMP, OPERATION_STAMP
 from tests.cli.lab import Result
+from tests.crash import oracles
 from tests.crash.conftest import Tell
 from tests.crash.recorder import Point, When
 from tests.crash.runs import Story, in_this_process
@@ -25,6 +27,7 @@ def plants() -> dict[str, Callable[[Story], object]]:
         "has branches left": _leave_a_branch,
         "main was re-pointed": _re_point_main,
         "0 chunks in main, 2 were to be made": _put_the_rows_by_hand,
+        "chunks that are in main more than once": _stamp_a_chunk_twice,
     }
 
 
@@ -59,6 +62,14 @@ def _leave_a_branch(story: Story) -> None:
     head = table.current_snapshot()
     assert head is not None
     table.manage_snapshots().create_branch(head.snapshot_id, "lt_0000000000000001").commit()
+
+
+def _stamp_a_chunk_twice(story: Story) -> None:
+    """Commit no rows, under the stamps of a chunk that is in main."""
+    stamped = next(s for s in oracles.ancestry(story.world.metadata("counted")) if CHUNK_STAMP in s["summary"])
+    stamps = {key: stamped["summary"][key] for key in (OPERATION_STAMP, CHUNK_STAMP)}
+    table = story.world.table(story.world.full("counted"))
+    table.append(table.scan().to_arrow().slice(0, 0), snapshot_properties=stamps)
 
 
 def _put_the_rows_by_hand(story: Story) -> None:
@@ -101,5 +112,11 @@ def test_a_write_that_goes_past_the_proxy_fails(inside: Tell) -> None:
 
 def test_a_point_that_is_never_reached_fails(inside: Tell) -> None:
     story = inside(CANARY)
+    with pytest.raises(AssertionError, match="something left to do"):
+        story.is_done()
+    story.restart()
     with pytest.raises(AssertionError, match="said that all is well"):
         story.cut_at(Point(len(CANARY.writes) + 1, When.BEFORE))
+    story.scenario = replace(CANARY, command=lambda world: ("laketable", "--version"))
+    with pytest.raises(AssertionError, match="ended by itself"):
+        story.kill_at(Point(1, When.BEFORE))

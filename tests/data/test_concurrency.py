@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from reconciler.engines.staging import StagingTable
+from reconciler.engines.staging import Attempt, StagingTable
 from reconciler.errors import CommitConflict, CommitStateUnknown
 from reconciler.model.table import Computed
 from reconciler.plan.data import fill_operation
+from reconciler.ports import Staged
 from tests.data.kit import Shop, Writes
 from tests.data.test_backfill import DOUBLED, model
 from tests.data.test_crashes import CANARY, FILES, converged
@@ -131,6 +133,36 @@ def test_a_commit_while_ours_is_being_prepared_stays(shop: Shop, lake: str) -> N
     assert len(theirs) > 1
     assert set(theirs) <= set(table.ancestry())
     assert len(table.rows("id")) == 12 + len(theirs)
+
+
+@pytest.mark.parametrize("lake", ["embedded", "rest"])
+def test_who_lost_a_race_goes_on_with_what_it_prepared(shop: Shop, lake: str) -> None:
+    table = shop.fresh(lake)
+    table.spark.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ('commit.manifest.min-count-to-merge'='2')")
+    theirs: list[int] = []
+    updates: list[Any] = []
+    staged: list[Staged] = []
+
+    class Beaten(StagingTable):
+        def snapshot(self, update: Any) -> Any:
+            updates.append(update)
+            return super().snapshot(update)
+
+        def _send(self, attempt: Attempt, refs: Sequence[str]) -> bool:
+            if staged and len(theirs) < 4:
+                number = 12 + len(theirs)
+                theirs.append(table.append(range(number, number + 1)))
+            return super()._send(attempt, refs)
+
+    staged.append(table.start(table.evolve(table.wants(total=DOUBLED)), table.engine(Beaten)))
+    staged[0].commit()
+    published = [update for update in updates if update is updates[-1]]
+    assert len(published) == 4  # the first try pointed main to the branch, and lost
+    assert set(theirs) <= set(table.ancestry())
+    assert sorted((row for row in table.rows("id", "total") if row[0] < 12), key=repr) == model(range(12))
+    manifests = table.spark.table(f"{table.name}.manifests").where("content = 0").count()
+    assert manifests > 1  # they were left as they are
+    assert table.branches() == []
 
 
 def test_a_schema_change_meanwhile_stops_it_and_the_next_run_goes_on(shop: Shop) -> None:

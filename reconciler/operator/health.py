@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 SILENT_SECONDS = 12.0
 """How long the API server may say nothing to the heartbeat, which asks every `BEAT_SECONDS`."""
-BEAT_SECONDS = 4.0
-TOO_MANY_MISSES = 2
+BEAT_SECONDS = 2.0
+TOO_MANY_MISSES = 3
 BROKEN_SECONDS = 10.0
 """How long a watch may take to be accepted again."""
 STALE_SECONDS = 90.0
@@ -25,14 +25,24 @@ DEAD_SECONDS = 300.0
 
 @dataclass(slots=True)
 class WatchHealth:
-    """One watch: when it was last accepted, when it last heard an event, and since when it is neither."""
+    """One watch: when it was last accepted, when it last heard an event, and since when it is not accepted.
+
+    `has_ended` asks the answer that was accepted whether it still goes on.
+    """
 
     broken_since: float | None
     accepted_at: float = 0.0
     heard_at: float = 0.0
+    has_ended: Callable[[], bool] = lambda: False
+
+    def look(self, now: float) -> None:
+        """Notice that its answer has ended: nobody tells when nothing follows."""
+        if self.broken_since is None and self.has_ended():
+            self.broken_since = now
 
     def problem(self, now: float) -> str:
         """Say what is wrong with it; "" when nothing is."""
+        self.look(now)
         if self.broken_since is not None and now - self.broken_since > BROKEN_SECONDS:
             return f"has not been accepted for {now - self.broken_since:.0f} s"
         if self.accepted_at and now - self.accepted_at > STALE_SECONDS:
@@ -41,6 +51,7 @@ class WatchHealth:
 
     def dead_seconds(self, now: float) -> float:
         """Return how long it has been dead."""
+        self.look(now)
         stale = now - self.accepted_at - STALE_SECONDS if self.accepted_at else 0.0
         return max(stale, now - self.broken_since if self.broken_since is not None else 0.0)
 
@@ -57,6 +68,7 @@ class Health:
     api_heard_at: float = 0.0
     api_misses: int = 0
     api_back_at: float = 0.0
+    has_listed: bool = False
     watch_restarts: int = 0
     watch_loop: asyncio.AbstractEventLoop | None = None
     watches: dict[tuple[str, str], WatchHealth] = field(default_factory=dict)
@@ -71,9 +83,10 @@ class Health:
         if watch.broken_since is None:
             watch.broken_since = self.clock()
 
-    def accepted(self, plural: str, namespace: str) -> None:
-        """Hear that the API server answered it."""
+    def accepted(self, plural: str, namespace: str, has_ended: Callable[[], bool] = lambda: False) -> None:
+        """Hear that the API server answers it."""
         watch = self._watch(plural, namespace)
+        watch.has_ended = has_ended
         watch.accepted_at, watch.broken_since = self.clock(), None
 
     def heard(self, plural: str, namespace: str) -> None:
@@ -110,15 +123,15 @@ class Health:
                 found.append(f"the watch of {plural}{f' in {namespace}' if namespace else ''} {problem}")
         return found
 
-    def dead(self) -> list[str]:
-        """Say what only a restart can mend: watches that stay dead although the API server answers."""
+    def dead(self, seconds: float = DEAD_SECONDS) -> list[str]:
+        """Say which watches have been dead for so long although the API server answered all the time."""
         now = self.clock()
-        if not self.is_api_heard or now - self.api_back_at < DEAD_SECONDS:
+        if not self.is_api_heard or now - self.api_back_at < seconds:
             return []
         return [
             f"the watch of {plural} is dead"
             for (plural, _), watch in sorted(self.watches.items())
-            if watch.dead_seconds(now) > DEAD_SECONDS
+            if watch.dead_seconds(now) > seconds
         ]
 
     def _watch(self, plural: str, namespace: str) -> WatchHealth:

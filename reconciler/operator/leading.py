@@ -11,10 +11,11 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from reconciler.operator import local_jobs
-from reconciler.operator.api import ApiUnavailable
+from reconciler.operator.api import ApiError
 from reconciler.operator.context import Context
 from reconciler.operator.lease import Leadership
 from reconciler.operator.queue import WorkQueue
+from reconciler.operator.strays import stop_strays
 
 logger = logging.getLogger("laketable.operator")
 _IDLE_SECONDS = 5.0
@@ -53,7 +54,7 @@ async def until_answered(work: Prime) -> None:
     while True:
         try:
             return await work()
-        except ApiUnavailable as error:
+        except ApiError as error:  # a refusal too: an API server that has just started has not read its roles yet
             logger.warning("the resources cannot be listed: %s", error)
             await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -61,6 +62,7 @@ async def until_answered(work: Prime) -> None:
 async def _work(ctx: Context, queue: WorkQueue, prime: Prime) -> None:
     await until_answered(prime)
     ctx.health.is_listed = True
+    await stop_strays(ctx)
     await queue.run()
 
 

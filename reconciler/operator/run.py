@@ -163,7 +163,8 @@ async def _watch(ctx: Context, queue: WorkQueue, prime: Prime, stop: asyncio.Eve
         ctx.health.watch_restarts += 1
         await unless(stop, asyncio.sleep(pause))
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-        await unless(stop, until_answered(prime))
+        if not await unless(stop, until_answered(prime)):
+            return
 
 
 def _read_again(prime: Prime, tasks: set[asyncio.Task[None]]) -> None:
@@ -223,10 +224,13 @@ async def _prime(ctx: Context, queue: WorkQueue) -> None:
                 async for raw in ctx.api.list_all(resource, namespace):
                     _remember(ctx.store, resource.kind, raw)
             except ApiNotFound as error:
+                if ctx.health.has_listed:
+                    raise  # an API server that has just started does not serve them yet
                 raise EnvironmentProblem(
                     f"The cluster does not know {resource.kind}s.",
                     hint="Install the CRDs first: kubectl apply -f crds/.",
                 ) from error
+    ctx.health.has_listed = True
     for key in (*ctx.store.catalogs, *ctx.store.policies, *ctx.store.tables):
         queue.add(key)
     logger.info("watching %d LakeTables as cluster %s", len(ctx.store.tables), ctx.settings.cluster)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, repeat
 
@@ -34,10 +35,14 @@ from reconciler.operator.settings import Settings
 from reconciler.operator.store import Store, plan_entry
 from reconciler.operator.watch_session import open_session
 
+logger = logging.getLogger("laketable.operator")
 Enqueue = Callable[[Key], None]
 WATCH_SECONDS = 60
 """How long one request of a watch lasts: a connection that died without a word is noticed soon after."""
-_STOP_SECONDS = 0.2
+GIVE_UP_SECONDS, END_SECONDS = 15.0, 8.0
+"""How long a watch may be dead while the API server answers before all are begun anew; how long they may take to end.
+"""
+_STOP_SECONDS, _LOOK_SECONDS, _LEFT_SECONDS = 0.2, 1.0, 2.0
 _PLURALS = frozenset(resource.plural for resource in OWN_KINDS)
 
 
@@ -116,10 +121,35 @@ async def run(settings: Settings, made: kopf.OperatorRegistry, stop: threading.E
         telling.cancel()
 
     with ThreadPoolExecutor(1, thread_name_prefix="watch") as thread:
-        try:
-            await asyncio.get_running_loop().run_in_executor(thread, lambda: asyncio.run(watching()))
-        finally:
-            health.watch_loop = None
+        ended = asyncio.get_running_loop().run_in_executor(thread, _turn, watching, health)
+        patience = END_SECONDS
+        while not (await asyncio.wait({ended}, timeout=_LOOK_SECONDS))[0]:
+            loop, dead = health.watch_loop, health.dead(GIVE_UP_SECONDS)
+            patience -= _LOOK_SECONDS if stop.is_set() else 0.0
+            # A watch that fails may leave another one that swallows its cancellation, and Kopf waits for it for ever.
+            if loop is not None and (patience < 0 if stop.is_set() else dead):
+                logger.error("the watches are given up: %s", "; ".join(dead) or "they do not end")
+                _tell(loop, loop.stop)
+        if stop.is_set():
+            await asyncio.wait({ended})
+        else:
+            await ended
+
+
+def _turn(watching: Callable[[], Coroutine[None, None, None]], health: Health) -> None:
+    """Run a loop of its own until it ends or is stopped, and leave nothing behind that could hold the thread."""
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(watching())
+    finally:
+        health.watch_loop = None
+        loop.set_exception_handler(lambda _loop, _context: None)
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=_LEFT_SECONDS))
+        loop.close()
 
 
 async def _tell_end(stop: threading.Event, ended: asyncio.Event) -> None:

@@ -51,7 +51,8 @@ def _tracing(health: Health, plurals: frozenset[str], relisted: Callable[[], Non
         if place is None or params.response.status != 200:
             return
         if params.url.query.get("watch") == "true":
-            health.accepted(*place)
+            answer = params.response
+            health.accepted(*place, has_ended=lambda: answer.closed)
         elif place in listed:
             relisted()
         else:

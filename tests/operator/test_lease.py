@@ -16,7 +16,7 @@ from reconciler.diff.changes import CreateTable
 from reconciler.model.table import TableIdent
 from reconciler.operator.api import ApiConflict, ApiExists, ApiNotFound, KubeApi
 from reconciler.operator.guarded import GuardedBackend
-from reconciler.operator.health import DEAD_SECONDS, Health
+from reconciler.operator.health import DEAD_SECONDS, TOO_MANY_MISSES, Health
 from reconciler.operator.lease import Alone, Clocks, Fence, Lease, NotLeading
 from reconciler.operator.objects import Json, Resource
 from tests.suites.catalog_suite import orders
@@ -260,6 +260,18 @@ def test_a_watch_that_says_nothing_for_too_long_is_noticed(health: tuple[Health,
     assert made.unready() == ["the watch of lakecatalogs was accepted 91 s ago and not since"]
 
 
+def test_a_watch_whose_answer_ended_and_that_asks_no_more_is_noticed(health: tuple[Health, Time]) -> None:
+    made, time = health
+    ended: list[bool] = []
+    made.accepted("laketables", "", has_ended=lambda: bool(ended))
+    assert made.unready() == []
+    ended.append(True)
+    assert made.unready() == [], "it is given the time to ask again"
+    time.pass_(11)
+    made.api_answered()
+    assert made.unready() == ["the watch of laketables has not been accepted for 11 s"]
+
+
 def test_one_that_leads_is_ready_only_when_everything_is_listed(health: tuple[Health, Time]) -> None:
     made, _ = health
     made.is_leading = True
@@ -271,7 +283,7 @@ def test_one_that_leads_is_ready_only_when_everything_is_listed(health: tuple[He
 def test_it_is_dead_only_when_a_watch_stays_dead_while_the_api_answers(health: tuple[Health, Time]) -> None:
     made, time = health
     made.asked("laketables", "")
-    made.api_misses = 2
+    made.api_misses = TOO_MANY_MISSES
     time.pass_(10 * DEAD_SECONDS)
     assert made.unready()
     assert made.dead() == [], "the API server is away: a restart would mend nothing"

@@ -1,13 +1,15 @@
-"""Deleting a LakeTable: without a finalizer the table stays; with `deletionPolicy: Drop` it goes if that was approved.
+"""Deleting a LakeTable: the table stays, unless `deletionPolicy: Drop` was approved; what runs for it is ended.
 
 Approved means: `approval.drop` names the live table's uuid. Otherwise, and in a namespace that is itself being deleted,
 the table is retained and the finalizer released, with an event that says so: no deletion hangs on a missing approval.
+Without `Drop` and a running operation there is no finalizer at all.
 """
 
 from __future__ import annotations
 
 import contextlib
 
+from reconciler.diff.changes import DropRef
 from reconciler.errors import LakeError, TableNotFound
 from reconciler.model import bookkeeping
 from reconciler.model.manifest.table import Reconcile
@@ -20,15 +22,23 @@ from reconciler.operator.pool import catalog_key
 from reconciler.operator.queue import Again
 from reconciler.operator.reasons import EventReason, reason_of
 from reconciler.operator.tenancy import require_access
+from reconciler.plan.data import branch_of
 
 FINALIZER = "laketable.dev/table"
+SOON = 1.0
 GIVE_UP_SECONDS = 600
 """How long an unreachable catalog holds a deletion up; afterwards the table is retained."""
 
 
-async def keep_finalizer(ctx: Context, raw: Json) -> Json:
-    """Hold the resource while its deletion would have to drop the table, and only then; return it as it is now."""
-    meta, is_needed = meta_of(raw), text_at(raw, "spec", "reconcile", "deletionPolicy") == "Drop"
+async def keep_finalizer(ctx: Context, raw: Json, *, is_running: bool | None = None) -> Json:
+    """Hold the resource while its deletion has something to do: a table to drop, an operation to end.
+
+    Where it is not known whether one runs, a hold stays while the status names one. Returns the resource as it is now.
+    """
+    meta, is_dropping = meta_of(raw), text_at(raw, "spec", "reconcile", "deletionPolicy") == "Drop"
+    if is_running is None:
+        is_running = FINALIZER in meta.finalizers and bool(_operation(raw))
+    is_needed = is_dropping or is_running
     if is_needed is (FINALIZER in meta.finalizers):
         return raw
     kept = [name for name in meta.finalizers if name != FINALIZER]
@@ -42,6 +52,8 @@ async def delete_table(ctx: Context, raw: Json) -> Again:
         return Again()
     try:
         dropped = await _drop_if_approved(ctx, raw, meta)
+        if dropped and not await _end_operation(ctx, raw, meta) and not _is_late(meta, ctx.now_ms()):
+            return Again(SOON)
     except LakeError as error:
         if not _is_late(meta, ctx.now_ms()):
             return Again(failed=True)
@@ -80,6 +92,32 @@ async def _drop_if_approved(ctx: Context, raw: Json, meta: Meta) -> str:
         return f"The table is retained: {owner} owns it."
     await ctx.pool.run(lambda: opened.catalog.drop_table(table, seen.version.uuid))
     return ""
+
+
+async def _end_operation(ctx: Context, raw: Json, meta: Meta) -> bool:
+    """Stop what runs for a table that stays, and drop the branch it wrote on; False while its pods still end."""
+    operation = _operation(raw)
+    if not operation or await ctx.is_terminating(meta.namespace):
+        return True
+    wanted = read_table(raw, ctx.settings.cluster)
+    table, name = wanted.desired.ident, branch_of(operation)
+    opened = await ctx.pool.open(catalog_key(ctx.store, wanted.manifest, meta.namespace), fresh=True)
+    require_access(opened.manifest, meta.namespace, table, "apply")
+    await jobs.stop_all(ctx, opened.namespace, meta.uid)
+    if await jobs.has_pods(ctx, opened.namespace, meta.uid):
+        return False
+    try:
+        seen = await ctx.pool.run(lambda: opened.catalog.get_table_spec(table))
+    except TableNotFound:
+        return True
+    branch, owner = seen.spec.refs.get(name), bookkeeping.read(seen.bookkeeping).owner
+    if branch is not None and owner == wanted.desired.owner:
+        await ctx.pool.run(lambda: opened.catalog.apply(table, seen.version, [DropRef(ref=branch)]))
+    return True
+
+
+def _operation(raw: Json) -> str:
+    return text_at(raw, "status", "operation", "id")
 
 
 async def _set_finalizers(ctx: Context, meta: Meta, names: list[str]) -> Json:

@@ -156,6 +156,14 @@ async def stop_all(ctx: Context, namespace: str, table_uid: str) -> None:
         await ctx.api.delete(JOBS, namespace, meta.name, uid=meta.uid)
 
 
+async def has_pods(ctx: Context, namespace: str, table_uid: str) -> bool:
+    """Say whether a pod of a table's jobs is still there."""
+    async for raw in ctx.api.list_all(PODS, namespace, labels=f"{TABLE_UID_LABEL}={table_uid}"):
+        if text_at(raw, "status", "phase") not in ("Succeeded", "Failed"):
+            return True
+    return False
+
+
 # ---------------------------------------------------------------- Kubernetes Jobs
 
 

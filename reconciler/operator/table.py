@@ -71,6 +71,8 @@ async def reconcile_table(ctx: Context, key: Key) -> Again:
         found = await _look(ctx, key, raw)
     except LakeError as error:
         found = Found(reason=reason_of(error.reason), message=str(error))
+    if found.observed is not None:  # else nobody knows whether an operation still runs
+        raw = await keep_finalizer(ctx, raw, is_running=found.running is not None)
     await write_status(ctx, raw, found)
     return _again(found, raw)
 

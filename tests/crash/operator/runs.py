@@ -7,10 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.crash.operator.journal import Place, places
-from tests.crash.operator.scene import Scene, World, same
+from tests.crash.operator.scene import Scene, World, eventually, same
 from tests.crash.operator.stories import Story, held
 from tests.kube.client import Object
-from tests.kube.operator import eventually
 
 SETTLE_SECONDS = 120.0
 RESYNCS = 5
@@ -58,7 +57,7 @@ class Told:
                 self.story.change(scene)
                 assert self.world.journal.is_reached(self.patience), f"{place}: never reached"
                 self.world.operator.restart()
-                eventually(lambda: same(self.picture, scene.picture()), self.patience, 0.1)
+                eventually(lambda: same(self.picture, scene.picture()), self.patience)
                 self.story.holds(scene)
                 self.is_silent(scene)
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import re
@@ -22,7 +23,8 @@ from tests.crash.operator.journal import CatalogProxy, Journal, KubeProxy
 from tests.crash.oracles import chunks
 from tests.kube.client import Client, Object, Refused
 from tests.kube.kubelet import Kubelet
-from tests.kube.operator import Operator, catalog, eventually, table
+from tests.kube.operator import Operator, catalog, table
+from tests.kube.operator import eventually as within
 
 IMAGE = "laketable:crash"
 JOB = {"type": "job", "image": IMAGE, "memory": "1Gi", "cores": 1}
@@ -32,6 +34,11 @@ _NUMBER = re.compile(r"\d{6,}")
 _BIG = 10**6  # an id
 _LABELS = ("laketable.dev/table", "app.kubernetes.io/managed-by")
 Rows = list[tuple[Any, ...]]
+
+
+def eventually(check: Callable[[], Any], seconds: float = SECONDS) -> Any:
+    """Wait, on a machine that may be busy, until `check` gives something true."""
+    return within(check, seconds, 0.03)
 
 
 @dataclass
@@ -87,6 +94,13 @@ class Scene:
         arrays = [pa.array(values, pa.int64()) for values in zip(*rows, strict=True)]
         self.there.load_table((self.namespace, name)).append(pa.table(arrays, names=list(columns)))
 
+    def add_branch(self, table: str, name: str) -> None:
+        """Make a branch at a table's head, as another client."""
+        loaded = self.there.load_table((self.namespace, table))
+        head = loaded.current_snapshot()
+        assert head is not None
+        loaded.manage_snapshots().create_branch(head.snapshot_id, name).commit()
+
     def begin(self, name: str) -> None:
         """Let the journal begin, with this table as the story's own."""
         self.world.journal.begin(self.namespace, name)
@@ -117,12 +131,12 @@ class Scene:
             assert status.get("phase") == phase, f"{name} is {status.get('phase')}: {said}"
             return status
 
-        found: Object = eventually(reached, SECONDS, 0.03)
+        found: Object = eventually(reached)
         return found
 
     def wait_gone(self, name: str) -> None:
         """Wait until a LakeTable is gone."""
-        eventually(lambda: self.resource(name) is None, SECONDS, 0.03)
+        eventually(lambda: self.resource(name) is None)
 
     def wait_quiet(self, seconds: float = 1.0) -> None:
         """Wait until nothing was written for a while."""
@@ -157,7 +171,7 @@ class Scene:
             seen = journal.reads("laketable")
             annotation = {"metadata": {"annotations": {"laketable.dev/reconcile-now": str(self._turns)}}}
             self.world.client.merge(TABLES, self.namespace, name, annotation)
-            eventually(partial(self._is_looked_at, seen), SECONDS, 0.01)
+            eventually(partial(self._is_looked_at, seen))
 
     def _is_looked_at(self, seen: int) -> bool:
         return self.world.journal.reads("laketable") > seen
@@ -192,9 +206,10 @@ class Scene:
         """Take everything away, tables first, so that it makes no work for the operator that the next scene sees."""
         client = self.world.client
         for name in [item["metadata"]["name"] for item in client.list(TABLES, self.namespace)]:
-            client.merge(TABLES, self.namespace, name, {"metadata": {"finalizers": None}})
-            self.delete(name)
-        eventually(lambda: not client.list(TABLES, self.namespace), SECONDS, 0.03)
+            for ask in (partial(client.merge, patch={"metadata": {"finalizers": None}}), client.delete):
+                with contextlib.suppress(Refused):  # it may be gone by now
+                    ask(TABLES, self.namespace, name)
+        eventually(lambda: not client.list(TABLES, self.namespace))
         client.delete(NAMESPACES, None, self.namespace)
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from reconciler.operator.objects import JOBS, PLANS
-from tests.crash.operator.scene import JOB, Rows, Scene, Step
-from tests.kube.operator import eventually, policy
+from tests.crash.operator.scene import JOB, Rows, Scene, Step, eventually
+from tests.crash.oracles import leftovers
+from tests.kube.operator import policy
 
 
 def _nothing(scene: Scene) -> None:
@@ -74,6 +75,7 @@ CREATE = Story(
         "patch lakecatalogs/status conditions+observedGeneration",
         "patch lakepolicies/status conditions+observedGeneration",
         "create laketableplans",
+        "create events PlanMade",
         "catalog: POST /v1/namespaces",
         "catalog: TABLE: create",
         "patch laketableplans/status Applied",
@@ -105,6 +107,7 @@ ALTER = Story(
     holds=_altered,
     writes=(
         "create laketableplans",
+        "create events PlanMade",
         "catalog: TABLE: schema + properties",
         "patch laketableplans/status Applied",
         "delete laketableplans",
@@ -231,13 +234,14 @@ def _compute(scene: Scene) -> None:
     scene.declare("orders", "id long", "x long", TOTAL)
 
 
-def _computed(scene: Scene) -> None:
-    assert scene.rows("orders", "id", "x", "total") == sorted(((i, x, x * 2 + i) for i, x in ROWS), key=repr)
-
-
 def _no_job_runs(scene: Scene) -> None:
     for job in scene.world.client.list(JOBS, scene.namespace):
         assert job["status"].get("completionTime"), f"Job {job['metadata']['name']} is left"
+
+
+def _computed(scene: Scene) -> None:
+    assert scene.rows("orders", "id", "x", "total") == sorted(((i, x, x * 2 + i) for i, x in ROWS), key=repr)
+    _no_job_runs(scene)
 
 
 BACKFILL = Story(
@@ -274,7 +278,7 @@ def _fresh(scene: Scene) -> None:
         _refreshed(scene)
         return True
 
-    eventually(is_refreshed, 120)
+    eventually(is_refreshed)
     scene.wait("totals")
 
 
@@ -302,7 +306,15 @@ def _with_job(scene: Scene, policy: str) -> None:
     scene.append("orders", ROWS, "id", "x")
     how = {"reconcile": {"deletionPolicy": policy}, "approval": {"drop": uuid}}
     scene.declare("orders", "id long", "x long", TOTAL, **how)
-    eventually(lambda: scene.status("orders").get("operation"))
+    operation = eventually(lambda: scene.status("orders").get("operation"))["id"]
+    scene.add_branch("orders", f"lt_{operation}")  # as its job would
+
+
+def _retained_and_ended(scene: Scene) -> None:
+    _retained(scene)
+    assert leftovers(scene.metadata("orders")) == []
+    assert scene.world.client.list(JOBS, scene.namespace) == []
+    assert scene.rows("orders", "id", "x") == sorted(ROWS, key=repr)
 
 
 DELETE_RETAIN_RUNNING = Story(
@@ -310,8 +322,13 @@ DELETE_RETAIN_RUNNING = Story(
     before=lambda scene: _with_job(scene, "Retain"),
     change=_delete,
     is_over=_gone,
-    holds=_retained,
-    writes=("delete jobs",),
+    holds=_retained_and_ended,
+    writes=(
+        "delete jobs",
+        "catalog: TABLE: drop branch",
+        "create events TableRetained",
+        "patch laketables finalizers none",
+    ),
     watched="other",
     is_held=True,
 )

@@ -13,7 +13,7 @@ import pytest
 from reconciler.operator.objects import CONFIG_MAPS, JOBS, PLANS, SECRETS, TABLES
 from tests.crash.operator.journal import Place
 from tests.crash.operator.runs import Told
-from tests.crash.operator.scene import JOB, Scene, World, same
+from tests.crash.operator.scene import JOB, Scene, World, eventually, same
 from tests.crash.operator.secrets import holds, written
 from tests.crash.operator.stories import (
     ALTER,
@@ -28,7 +28,6 @@ from tests.crash.operator.stories import (
 )
 from tests.crash.recorder import When
 from tests.kube.client import Object
-from tests.kube.operator import eventually
 
 AFTER, BEFORE = When.AFTER, When.BEFORE
 
@@ -57,6 +56,24 @@ def test_killed_it_converges(tell: Callable[[Story], Told], story: Story, place:
     tell(story).kill_at(place)
 
 
+def test_a_job_whose_table_went_while_no_operator_ran_is_stopped_and_no_other(stage: World) -> None:
+    gone, kept = stage.scene(), stage.scene()
+    with held(kept, DELETE_RETAIN_RUNNING):
+        for scene in (gone, kept):
+            scene.begin("orders")
+            DELETE_RETAIN_RUNNING.before(scene)
+        stage.operator.stop()
+        without = {"metadata": {"finalizers": None}}
+        stage.client.merge(TABLES, gone.namespace, "orders", without)
+        gone.delete("orders")
+        stage.operator.restart()
+        eventually(lambda: not stage.client.list(JOBS, gone.namespace))
+        kept.resync("orders", 2)
+        assert len(stage.client.list(JOBS, kept.namespace)) == 1
+    for scene in (gone, kept):
+        scene.end()
+
+
 # ---------------------------------------------------------------- these fail when they should
 
 
@@ -83,9 +100,7 @@ def _leave_a_finalizer(scene: Scene) -> None:
 def _leave_a_branch(scene: Scene) -> None:
     table = scene.there.load_table((scene.namespace, "orders"))
     table.append(table.scan().to_arrow())
-    head = table.refresh().current_snapshot()
-    assert head is not None
-    table.manage_snapshots().create_branch(head.snapshot_id, "lt_0000000000000001").commit()
+    scene.add_branch("orders", "lt_0000000000000001")
 
 
 _POD = {"containers": [{"name": "x", "image": "none"}], "restartPolicy": "Never"}

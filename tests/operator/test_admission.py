@@ -20,13 +20,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.cli.project import load_project
 from reconciler.errors import EnvironmentProblem, ManifestErrors
-from reconciler.operator.api import KubeApi
+from reconciler.operator.api import ApiConflict, KubeApi
 from reconciler.operator.certificates import Identity, is_fresh, make_identity, read_identity, secret_data
 from reconciler.operator.connection import connect
 from reconciler.operator.settings import WebhookSettings
@@ -50,7 +51,7 @@ from tests.proxy import FaultProxy, Recorded
 
 NAME = "laketable-webhook"
 CANARY = "canary-7d21c4"
-NOT_WRITES = ("/leases/", "/leases?")
+START_SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +103,8 @@ def operator(cluster: Cluster, kubernetes: FaultProxy, tmp_path_factory: pytest.
 
 def _until_served(cluster: Cluster) -> None:
     cluster.create_namespace("probe")
-    eventually(
-        lambda: "laketable.dev" in _refusal(cluster, policy("wrong", "probe", deny={"reason": "x"}), dry_run=True)
-    )
+    wrong = policy("wrong", "probe", deny={"reason": "x"})
+    eventually(lambda: "laketable.dev" in _refusal(cluster, wrong, dry_run=True), START_SECONDS)
 
 
 def _refusal(cluster: Cluster, *documents: dict[str, Any], dry_run: bool = False) -> str:
@@ -452,7 +452,7 @@ def test_while_the_webhook_is_away_nothing_unsafe_gets_through(
     cluster.apply(wrong, denied, named, table("named", namespace, "id long", catalogRef={"name": "ours"}))
     operator.restart()
     for name, reason in (("wrong", "InvalidInput"), ("denied", "AccessDenied"), ("named", "InvalidInput")):
-        found = eventually(partial(_ready, cluster, name, namespace))
+        found = eventually(partial(_ready, cluster, name, namespace), START_SECONDS)
         assert (found["status"], found["reason"]) == ("False", reason)
     assert (
         CANARY
@@ -508,23 +508,32 @@ def test_a_certificate_is_kept_as_long_as_it_lasts_and_renewed_before_it_ends(
     assert base64.b64decode(hook["clientConfig"]["caBundle"]).decode() == renewed.trust
 
 
-def test_replicas_that_start_at_once_show_one_certificate(
-    cluster: Cluster, operator: Operator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for kind, name, place in (("secret", "twice", ["-n", NAMESPACE]), ("validatingwebhookconfiguration", "twice", [])):
-        found = cluster.get(kind, NAME, *place[1:])
-        found["metadata"] = {"name": name, **({"namespace": NAMESPACE} if place else {})}
+@pytest.fixture
+def twice(cluster: Cluster, operator: Operator, monkeypatch: pytest.MonkeyPatch) -> Iterator[WebhookSettings]:
+    """Make another configuration and Secret, which no operator looks after."""
+    for kind, place in (("secret", [NAMESPACE]), ("validatingwebhookconfiguration", [])):
+        found = cluster.get(kind, NAME, *place)
+        found["metadata"] = {"name": "twice", **({"namespace": NAMESPACE} if place else {})}
         found.pop("data", None)
         for hook in found.get("webhooks", ()):
             hook["namespaceSelector"] = {"matchLabels": {"nobody": "has-this"}}
         cluster.apply(found)
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
-    settings = WebhookSettings(host="127.0.0.1", port=1, configuration="twice", secret="twice", service="twice")
+    yield WebhookSettings(host="127.0.0.1", port=1, configuration="twice", secret="twice", service="twice")
+    cluster.kubectl("delete", "validatingwebhookconfiguration/twice", "secret/twice", "-n", NAMESPACE)
 
+
+def _client(cluster: Cluster) -> dict[str, Any]:
+    (hook,) = cluster.get("validatingwebhookconfiguration", "twice")["webhooks"]
+    found: dict[str, Any] = hook["clientConfig"]
+    return found
+
+
+def test_replicas_that_start_at_once_show_one_certificate(cluster: Cluster, twice: WebhookSettings) -> None:
     async def start() -> list[Keeper]:
         async with KubeApi(connect()) as one, KubeApi(connect()) as another:
-            keepers = [Keeper(api, settings, NAMESPACE) for api in (one, another, one, another)]
-            await asyncio.gather(*(_until_kept(keeper) for keeper in keepers))
+            keepers = [Keeper(api, twice, NAMESPACE) for api in (one, another, one, another)]
+            await asyncio.gather(*map(_until_kept, keepers))
             return keepers
 
     keepers = asyncio.run(start())
@@ -532,16 +541,53 @@ def test_replicas_that_start_at_once_show_one_certificate(
     kept = read_identity(cluster.get("secret", "twice", NAMESPACE))
     assert kept is not None
     assert is_fresh(kept, ["twice.laketable-system.svc"], datetime.now(UTC))
-    (hook,) = cluster.get("validatingwebhookconfiguration", "twice")["webhooks"]
-    assert base64.b64decode(hook["clientConfig"]["caBundle"]).decode() == kept.trust
-    assert hook["clientConfig"]["service"]["path"] == keepers[0].path
-    cluster.kubectl("delete", "validatingwebhookconfiguration", "twice")
+    client = _client(cluster)
+    assert base64.b64decode(client["caBundle"]).decode() == kept.trust
+    assert client["service"]["path"] == keepers[0].path
 
 
-async def _until_kept(keeper: Keeper) -> None:
+def test_a_certificate_of_somebody_else_is_read_again_and_trust_is_theirs_to_write(
+    cluster: Cluster, twice: WebhookSettings, tmp_path: Path
+) -> None:
+    trusted = _client(cluster)["caBundle"]
+
+    def issue() -> str:
+        made = make_identity(["twice"], datetime.now(UTC))
+        (tmp_path / "tls.crt").write_text(made.certificate)
+        (tmp_path / "tls.key").write_text(made.key)
+        return made.certificate
+
+    def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async def shown() -> list[str]:
+        async with KubeApi(connect()) as api:
+            keeper = Keeper(api, msgspec.structs.replace(twice, certificates=str(tmp_path)), NAMESPACE)
+            with pytest.raises(EnvironmentProblem, match="cannot be read"):
+                await keeper.keep()
+            found = []
+            for _ in range(2):
+                issued = issue()
+                await _until_kept(keeper, again=True)
+                server = await asyncio.start_server(
+                    lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=keeper.context
+                )
+                address = server.sockets[0].getsockname()
+                found += [issued, await asyncio.to_thread(ssl.get_server_certificate, address)]
+                server.close()
+            return found
+
+    first, shown_first, second, shown_second = asyncio.run(shown())
+    assert (shown_first, shown_second) == (first, second)
+    assert first != second
+    assert _client(cluster)["caBundle"] == trusted
+    assert _client(cluster)["service"]["path"] != "/"
+    assert read_identity(cluster.get("secret", "twice", NAMESPACE)) is None
+
+
+async def _until_kept(keeper: Keeper, *, again: bool = False) -> None:
     """Do as the server does: try again after another one was faster."""
-    from reconciler.operator.api import ApiConflict
-
-    while keeper.context is None:
+    while keeper.context is None or again:
         with contextlib.suppress(ApiConflict):
             await keeper.keep()
+            again = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -89,8 +90,11 @@ def cli() -> None:
     """
 
 
-def run(args: Sequence[str], *, program: str = "laketable") -> int:
-    """Run the program and return its exit code; every failure is one line on stderr."""
+def run(args: Sequence[str], *, program: str = "laketable", tells_interruption: bool = True) -> int:
+    """Run the program and return its exit code; every failure is one line on stderr.
+
+    An interruption is told once: by the command that somebody typed, not by the job that it started.
+    """
     try:
         group: click.Group = cli if program == "laketable" else importlib.import_module(_PLUGIN).command
         result = group.main(args=list(args), prog_name=program, standalone_mode=False)
@@ -109,9 +113,8 @@ def run(args: Sequence[str], *, program: str = "laketable") -> int:
             _say(str(one))
         return _failed(args, error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        if sys.stderr.isatty():
-            click.echo(err=True)  # after the terminal's ^C, or a bar
-        _say("interrupted; nothing was half-applied. Run the same command again to go on.")
+        if tells_interruption:  # click has ended the line with ^C or a bar
+            _say("interrupted; nothing was half-applied. Run the same command again to go on.")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -148,9 +151,20 @@ def main() -> None:
     """Run from the command line."""
     # A short process makes many values and few cycles: looking for some after every 700 takes a twentieth of its time.
     gc.set_threshold(50_000)
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(_whatever_is_pressed("laketable"))
 
 
 def kubectl_main() -> None:
     """Run as `kubectl laketable`."""
-    sys.exit(run(sys.argv[1:], program="kubectl laketable"))
+    sys.exit(_whatever_is_pressed("kubectl laketable"))
+
+
+def _whatever_is_pressed(program: str) -> int:
+    """Run the program; a second Ctrl-C, while the first one ends it, is no other ending."""
+    try:
+        code = run(sys.argv[1:], program=program)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return ExitCode.INTERRUPTED
+    return code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 import threading
@@ -19,10 +20,12 @@ def ending_well() -> Iterator[None]:
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _interrupt) if is_main else None
     is_well = False
+    logging.getLogger().addFilter(_is_news)
     try:
         yield
         is_well = True
     finally:
+        logging.getLogger().removeFilter(_is_news)
         if is_ours and _has_jvm():
             from reconciler.engines.session import end_spark
 
@@ -38,6 +41,11 @@ def _has_jvm() -> bool:
     from pyspark import SparkContext
 
     return SparkContext._gateway is not None
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Leave out what py4j logs with a traceback, as root, of calls whose failure it also raises."""
+    return "py4j" not in record.pathname
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -12,7 +12,7 @@ from reconciler.errors import ExitCode
 from reconciler.plan.events import Event, Failed, Refused, decode_event
 from reconciler.plan.operations import Plan
 
-_PROGRAM = "import sys; from reconciler.cli.main import run; sys.exit(run(sys.argv[1:]))"
+_PROGRAM = "import sys; from reconciler.cli.main import run; sys.exit(run(sys.argv[1:], tells_interruption=False))"
 _GRACE_SECONDS = 20
 
 

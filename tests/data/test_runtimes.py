@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -80,16 +81,16 @@ def is_running(process: int) -> bool:
         return False
 
 
-def interrupted(process: subprocess.Popen[str], how: signal.Signals) -> list[int]:
-    """Wait for the first progress, interrupt, wait for the end; return what ran below the process."""
+def interrupted(process: subprocess.Popen[str], how: signal.Signals) -> tuple[list[int], list[str]]:
+    """Wait for the first progress, interrupt, wait for the end; return what ran below the process, and its remarks."""
     assert process.stdout is not None
     for line in process.stdout:
         if '"progress"' in line:
             break
     below = children_of(process.pid)
-    process.send_signal(how)
-    process.communicate(timeout=60)
-    return below
+    os.killpg(process.pid, how)  # all of it, as a terminal does
+    _, err = process.communicate(timeout=60)
+    return below, [line for line in err.splitlines() if line and not line.startswith("WARNING")]
 
 
 def test_ctrl_c_ends_the_jvm_too_and_the_next_apply_goes_on(lab: Lab) -> None:
@@ -97,9 +98,10 @@ def test_ctrl_c_ends_the_jvm_too_and_the_next_apply_goes_on(lab: Lab) -> None:
     for number in range(4):
         lab.append([{"id": number, "x": number}])
     path = lab.manifest(COMPUTED)
-    process = lab.start("apply", "-f", path, "--auto-approve", "--output", "json")
-    below = interrupted(process, signal.SIGINT)
+    process = lab.start("apply", "-f", path, "--auto-approve", "--output", "json", start_new_session=True)
+    below, said = interrupted(process, signal.SIGINT)
     assert process.returncode == 130
+    assert said == ["error: interrupted; nothing was half-applied. Run the same command again to go on."]
     assert len(below) >= 2, "there was no job, or no JVM"
     deadline = time.monotonic() + 5
     while any(map(is_running, below)) and time.monotonic() < deadline:
@@ -108,9 +110,10 @@ def test_ctrl_c_ends_the_jvm_too_and_the_next_apply_goes_on(lab: Lab) -> None:
     assert all(row.get("total") is None for row in lab.rows())
     # the job itself, as Kubernetes ends it
     lab.run("plan", "-f", path, "--out", "plan.json")
-    job = lab.start("execute", "--plan", "plan.json", "--output", "json")
-    below = interrupted(job, signal.SIGTERM)
+    job = lab.start("execute", "--plan", "plan.json", "--output", "json", start_new_session=True)
+    below, said = interrupted(job, signal.SIGTERM)
     assert job.returncode == 130
+    assert [line.partition(";")[0] for line in said] == ["error: interrupted"]
     assert not any(map(is_running, below)), "the JVM outlived its job"
     result = lab.ok("apply", "-f", path)
     assert "published total" in result.out

@@ -43,7 +43,7 @@ def tell(stage: World) -> Callable[[Story], Told]:
 @pytest.mark.parametrize(
     ("story", "place"),
     [
-        (CREATE, Place("catalog: TABLE: create", 2, AFTER)),
+        (CREATE, Place("catalog: TABLE: create", 1, AFTER)),
         (ALTER, Place("create laketableplans", 1, AFTER)),
         (ALTER, Place("catalog: TABLE: schema + properties", 1, AFTER)),
         (DROP_COLUMN, Place("patch laketableplans/status Applied", 1, BEFORE)),

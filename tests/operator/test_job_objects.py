@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -99,6 +100,48 @@ def test_the_job_goes_with_its_table(
         lambda: not [m for m in cluster.list("configmaps", namespace) if m["metadata"]["name"].startswith("lt-")]
     )
     assert lake.get_table_spec(TableIdent((namespace,), "orders"))
+
+
+def test_what_no_restart_mends_fails_the_job_and_all_else_is_tried_again_in_it(
+    cluster: Cluster, namespace: str, running: dict[str, Any]
+) -> None:
+    """What becomes of a pod is said here in the node's place; what follows is done by job controller and operator."""
+    job = job_of(cluster, namespace)
+    (evicted,) = eventually(lambda: pods_of(cluster, namespace, job))
+    end(cluster, evicted, 143, "Error", {"type": "DisruptionTarget", "status": "True", "reason": "Evicted"})
+    (killed,) = eventually(lambda: pods_of(cluster, namespace, job, evicted), 60)
+    end(cluster, killed, 137, "OOMKilled")
+    (again,) = eventually(lambda: pods_of(cluster, namespace, job, evicted, killed), 60)
+    assert job_of(cluster, namespace)["metadata"]["uid"] == job["metadata"]["uid"]
+    assert job_of(cluster, namespace)["status"]["failed"] == 1, "an eviction is not the job's fault"
+
+    end(cluster, again, 1, "Error")
+    replaced = eventually(lambda: _another(cluster, namespace, job), 60)
+    assert replaced["metadata"]["name"] == job["metadata"]["name"]
+
+
+def pods_of(cluster: Cluster, namespace: str, job: dict[str, Any], *known: dict[str, Any]) -> list[dict[str, Any]]:
+    """List the pods of a Job that are not known yet."""
+    uids = {pod["metadata"]["uid"] for pod in known}
+    found = cluster.list("pods", namespace, "-l", f"batch.kubernetes.io/controller-uid={job['metadata']['uid']}")
+    return [pod for pod in found if pod["metadata"]["uid"] not in uids]
+
+
+def end(cluster: Cluster, pod: dict[str, Any], code: int, reason: str, *conditions: dict[str, str]) -> None:
+    """Say that a pod's container ended."""
+    container = pod["spec"]["containers"][0]
+    terminated = {"exitCode": code, "reason": reason, "finishedAt": "2026-01-01T00:00:00Z"}
+    state = {"name": container["name"], "image": "", "imageID": "", "ready": False, "restartCount": 0}
+    status = {
+        "phase": "Failed",
+        "containerStatuses": [{**state, "state": {"terminated": terminated}}],
+        "conditions": list(conditions),
+    }
+    meta = pod["metadata"]
+    cluster.kubectl(
+        *("patch", "pod", meta["name"], "-n", meta["namespace"], "--subresource=status", "--type=merge"),
+        *("-p", json.dumps({"status": status})),
+    )
 
 
 def test_a_budget_of_the_day_is_for_all_tables_of_its_policy(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 
 from reconciler.diff.changes import DropRef
-from reconciler.errors import LakeError, TableNotFound
+from reconciler.errors import LakeError, TableNotFound, Unsupported
 from reconciler.model import bookkeeping
 from reconciler.model.manifest.table import Reconcile
 from reconciler.operator import jobs
@@ -112,7 +112,8 @@ async def _end_operation(ctx: Context, raw: Json, meta: Meta) -> bool:
         return True
     branch, owner = seen.spec.refs.get(name), bookkeeping.read(seen.bookkeeping).owner
     if branch is not None and owner == wanted.desired.owner:
-        await ctx.pool.run(lambda: opened.catalog.apply(table, seen.version, [DropRef(ref=branch)]))
+        with contextlib.suppress(Unsupported):  # only Spark could: whoever declares the table next drops it as stale
+            await ctx.pool.run(lambda: opened.catalog.apply(table, seen.version, [DropRef(ref=branch)]))
     return True
 
 

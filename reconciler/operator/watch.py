@@ -42,7 +42,7 @@ WATCH_SECONDS = 60
 GIVE_UP_SECONDS, END_SECONDS = 15.0, 8.0
 """How long a watch may be dead while the API server answers before all are begun anew; how long they may take to end.
 """
-_STOP_SECONDS, _LOOK_SECONDS, _LEFT_SECONDS = 0.2, 1.0, 2.0
+_STOP_SECONDS, _LOOK_SECONDS, _LEFT_SECONDS = 0.2, 1.0, 0.5
 _PLURALS = frozenset(resource.plural for resource in OWN_KINDS)
 
 
@@ -109,7 +109,7 @@ async def run(settings: Settings, made: kopf.OperatorRegistry, stop: threading.E
         health.watch_loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         # Kopf would wait for `stop` itself on a thread that nothing ends, and with it for ever for a watch that died.
-        telling = asyncio.create_task(_tell_end(stop, ended))
+        telling = asyncio.create_task(_tell_end(stop, ended), name="end")
         await kopf.operator(
             registry=made,
             settings=kopf.OperatorSettings(),
@@ -122,18 +122,24 @@ async def run(settings: Settings, made: kopf.OperatorRegistry, stop: threading.E
 
     with ThreadPoolExecutor(1, thread_name_prefix="watch") as thread:
         ended = asyncio.get_running_loop().run_in_executor(thread, _turn, watching, health)
-        patience = END_SECONDS
-        while not (await asyncio.wait({ended}, timeout=_LOOK_SECONDS))[0]:
-            loop, dead = health.watch_loop, health.dead(GIVE_UP_SECONDS)
-            patience -= _LOOK_SECONDS if stop.is_set() else 0.0
-            # A watch that fails may leave another one that swallows its cancellation, and Kopf waits for it for ever.
-            if loop is not None and (patience < 0 if stop.is_set() else dead):
-                logger.error("the watches are given up: %s", "; ".join(dead) or "they do not end")
-                _tell(loop, loop.stop)
+        await _until_ended(ended, stop, health)
+
+
+async def _until_ended(ended: asyncio.Future[None], stop: threading.Event, health: Health) -> None:
+    """Wait for Kopf, but not for ever: a watch that fails may leave another that swallows its own cancellation."""
+    begun, patience = health.clock(), END_SECONDS
+    while not (await asyncio.wait({ended}, timeout=_LOOK_SECONDS))[0]:
+        loop = health.watch_loop
         if stop.is_set():
-            await asyncio.wait({ended})
+            patience -= _LOOK_SECONDS
+            problems = ["they do not end"] if patience < 0 else []
         else:
-            await ended
+            problems = health.dead(GIVE_UP_SECONDS) if health.clock() - begun > GIVE_UP_SECONDS else []
+        if loop is not None and problems:
+            logger.error("the watches are given up: %s", "; ".join(problems))
+            _tell(loop, loop.stop)
+    if not stop.is_set():
+        await ended
 
 
 def _turn(watching: Callable[[], Coroutine[None, None, None]], health: Health) -> None:
@@ -147,8 +153,9 @@ def _turn(watching: Callable[[], Coroutine[None, None, None]], health: Health) -
         left = asyncio.all_tasks(loop)
         for task in left:
             task.cancel()
-        if left:
-            loop.run_until_complete(asyncio.wait(left, timeout=_LEFT_SECONDS))
+        if left:  # they may cancel one another, and us with them: none is waited for
+            loop.call_later(_LEFT_SECONDS, loop.stop)
+            loop.run_forever()
         loop.close()
 
 

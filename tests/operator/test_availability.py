@@ -1,0 +1,346 @@
+"""Two operators, and outages of what they depend on: one acts, probes tell the truth, and all recover without help."""
+
+from __future__ import annotations
+
+import json
+import signal
+import ssl
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from reconciler.catalogs.connection import explicit
+from reconciler.catalogs.iceberg import IcebergCatalog
+from reconciler.errors import TableNotFound
+from reconciler.model.bookkeeping import read
+from reconciler.model.table import TableIdent
+from tests.kube.cluster import Cluster, free_port, running_cluster
+from tests.kube.operator import (
+    NAMESPACE,
+    Operator,
+    catalog,
+    condition,
+    eventually,
+    install,
+    running_operator,
+    table,
+    wait_for,
+)
+from tests.proxy import Fault, FaultProxy
+
+LEASE_SECONDS = 6
+_WATCH, _LEASES = "watch=true", "/leases"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Run a cluster of its own: nobody else's operator is to hold the Lease, and it is stopped again and again."""
+    with running_cluster(tmp_path_factory.mktemp("availability")) as made:
+        install(made)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(server: Cluster) -> Path:
+    return server.service_account(NAMESPACE, "laketable-operator")
+
+
+@pytest.fixture
+def place(server: Cluster, sqlite_catalog: dict[str, str], request: pytest.FixtureRequest) -> str:
+    """Make a namespace with a catalog for one test."""
+    name = str(request.node.name).replace("_", "-")[5:45].strip("-")
+    server.create_namespace(name)
+    server.apply(catalog("lake", name, sqlite_catalog))
+    return name
+
+
+@pytest.fixture
+def proxy(server: Cluster) -> Iterator[FaultProxy]:
+    with FaultProxy(server.server, ssl._create_unverified_context()) as made:
+        yield made
+
+
+def through(proxy: FaultProxy, kubeconfig: Path, folder: Path) -> Path:
+    """Return the kubeconfig of an operator whose requests all pass a proxy."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    config["clusters"][0]["cluster"] = {"server": proxy.uri.rstrip("/")}
+    path = folder / "proxied.kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def options(port: int = 0) -> list[str]:
+    return ["--lease-seconds", str(LEASE_SECONDS), *(["--listen", f"127.0.0.1:{port}"] if port else [])]
+
+
+def probe(port: int, path: str) -> int:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def is_ready(port: int) -> bool:
+    try:
+        return probe(port, "/readyz") == 200
+    except OSError as error:
+        raise AssertionError("it does not listen yet") from error
+
+
+def holder(server: Cluster) -> str:
+    return str(server.get("lease", "laketable-operator", NAMESPACE)["spec"].get("holderIdentity", ""))
+
+
+def give_lease_to(server: Cluster, identity: str) -> None:
+    patch = {"spec": {"holderIdentity": identity, "leaseDurationSeconds": 3600}}
+    server.kubectl("patch", "lease", "laketable-operator", "-n", NAMESPACE, "--type=merge", "-p", json.dumps(patch))
+
+
+def plans_of(properties: dict[str, str], namespace: str, name: str) -> list[str]:
+    """Name the plans that were committed to a table, as the table itself remembers them."""
+    seen = IcebergCatalog(explicit("lake", properties)).get_table_spec(TableIdent((namespace,), name))
+    return [record.plan for record in read(seen.bookkeeping).history]
+
+
+def says(operator: Operator, text: str) -> bool:
+    return text in operator.log
+
+
+def wait_in_sync(server: Cluster, namespace: str, *names: str, seconds: float = 60) -> None:
+    """Wait until the newest generation of each is in sync; one request a look."""
+
+    def reached() -> bool:
+        found = {raw["metadata"]["name"]: raw for raw in server.list("laketables", namespace)}
+        for name in names:
+            status = found[name].get("status", {})
+            assert status.get("observedGeneration") == found[name]["metadata"]["generation"], name
+            assert status.get("phase") == "InSync", f"{name}: {condition(found[name], 'Ready')}"
+        return True
+
+    eventually(reached, seconds)
+
+
+# ---------------------------------------------------------------- two operators
+
+
+def test_a_stopped_operator_that_wakes_up_writes_nothing(
+    server: Cluster,
+    kubeconfig: Path,
+    place: str,
+    proxy: FaultProxy,
+    sqlite_catalog: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    """SIGSTOP of the one in the middle of its work while another takes over; then SIGCONT, then the other is killed."""
+    names = [f"t{number}" for number in range(5)]
+
+    def every(*columns: str) -> list[dict[str, Any]]:
+        return [table(name, place, *columns) for name in names]
+
+    proxied = through(proxy, kubeconfig, tmp_path)
+    with running_operator(proxied, tmp_path / "first.log", options(), LAKETABLE_IDENTITY="first") as first:
+        eventually(lambda: holder(server) == "first")
+        server.apply(table("before", place, "id long"))
+        wait_in_sync(server, place, "before")
+        with running_operator(kubeconfig, tmp_path / "second.log", options(), LAKETABLE_IDENTITY="second") as second:
+            eventually(lambda: "held by first" in second.log)
+            server.apply(*every("id long"))
+            first.process.send_signal(signal.SIGSTOP)
+            eventually(lambda: holder(server) == "second", 40)
+            wait_in_sync(server, place, *names)
+            proxy.forget()
+            server.apply(*every("id long", "note string"))
+            first.process.send_signal(signal.SIGCONT)
+            eventually(lambda: "held by second" in first.log)
+            wait_in_sync(server, place, *names)
+            server.apply(*every("id long", "note string", "more string"))
+            wait_in_sync(server, place, *names)
+            assert holder(server) == "second"
+            woken = [(r.method, r.path) for r in proxy.requests if r.method != "GET" and r.status is not None]
+            # What was on its way when it was stopped is refused by the resourceVersion that it carries.
+            late = [r.status for r in proxy.requests if r.method != "GET"]
+            assert all(status in (409, None) for status in late), woken
+            second.stop(signal.SIGKILL)
+            server.apply(*every("id long", "note string", "more string", "last string"))
+            wait_in_sync(server, place, *names)
+            assert holder(server) == "first"
+        # The positive control: the first one does write through this proxy while it holds the Lease.
+        assert any(r.method == "PATCH" and _LEASES not in r.path for r in proxy.requests)
+        for name in names:
+            plans = plans_of(sqlite_catalog, place, name)
+            assert len(plans) == len(set(plans)) == 4, name
+        assert first.process.poll() is None
+
+
+def test_it_hands_over_when_it_is_told_to_end(
+    server: Cluster, kubeconfig: Path, place: str, sqlite_catalog: dict[str, str], tmp_path: Path
+) -> None:
+    with running_operator(kubeconfig, tmp_path / "first.log", options(), LAKETABLE_IDENTITY="first") as first:
+        eventually(lambda: "holding Lease" in first.log)
+        with running_operator(kubeconfig, tmp_path / "second.log", options(), LAKETABLE_IDENTITY="second") as second:
+            eventually(lambda: "held by first" in second.log)
+            server.apply(*[table(f"t{number}", place, "id long") for number in range(5)])
+            assert first.stop() == 0
+            assert "released Lease" in first.log
+            eventually(lambda: holder(server) == "second")
+            wait_in_sync(server, place, *[f"t{number}" for number in range(5)])
+            for number in range(5):
+                assert len(plans_of(sqlite_catalog, place, f"t{number}")) == 1
+
+
+def test_what_is_under_way_when_the_lease_is_lost_is_not_committed(
+    server: Cluster,
+    kubeconfig: Path,
+    place: str,
+    proxy: FaultProxy,
+    sqlite_catalog: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    lake = IcebergCatalog(explicit("lake", sqlite_catalog))
+    reached, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        reached.set()
+        go_on.wait(60)
+
+    proxied = through(proxy, kubeconfig, tmp_path)
+    with running_operator(proxied, tmp_path / "operator.log", options(), LAKETABLE_IDENTITY="first") as operator:
+        eventually(lambda: holder(server) == "first")
+        server.apply(table("before", place, "id long"))
+        wait_in_sync(server, place, "before")
+        # The plan object is made, and the reconcile waits for the answer; the catalog would be written to next.
+        proxy.plan(Fault(call=hold), method="POST", path="/laketableplans")
+        server.apply(table("orders", place, "id long"))
+        assert reached.wait(30)
+        give_lease_to(server, "somebody-else")
+        eventually(lambda: "is lost: somebody-else holds it" in operator.log)
+        proxy.forget()
+        go_on.set()
+        eventually(lambda: sum(_LEASES in r.path for r in proxy.requests) > 5)
+        with pytest.raises(TableNotFound):
+            lake.get_table_spec(TableIdent((place,), "orders"))
+        assert not [r for r in proxy.requests if r.method in ("PATCH", "DELETE")]
+        give_lease_to(server, "")
+        wait_in_sync(server, place, "orders")
+        assert len(plans_of(sqlite_catalog, place, "orders")) == 1
+
+
+# ---------------------------------------------------------------- outages
+
+
+def test_probes_tell_of_an_api_server_that_hangs_or_loses_etcd(
+    server: Cluster, kubeconfig: Path, place: str, sqlite_catalog: dict[str, str], tmp_path: Path
+) -> None:
+    port = free_port()
+    with running_operator(kubeconfig, tmp_path / "operator.log", options(port)) as operator:
+        eventually(lambda: is_ready(port))
+
+        def unready_but_alive() -> None:
+            eventually(lambda: not is_ready(port), 40)
+            assert probe(port, "/healthz") == 200
+
+        def ready_and_working(name: str) -> None:
+            eventually(lambda: is_ready(port), 60)
+            server.apply(table(name, place, "id long"))
+            wait_in_sync(server, place, name)
+            assert len(plans_of(sqlite_catalog, place, name)) == 1
+
+        api_server = server.process("kube-apiserver")
+        api_server.send_signal(signal.SIGSTOP)
+        try:
+            unready_but_alive()
+        finally:
+            api_server.send_signal(signal.SIGCONT)
+        ready_and_working("after-hanging")
+
+        server.stop("etcd", signal.SIGKILL)
+        unready_but_alive()
+        server.start_etcd()
+        server.wait_ready()
+        ready_and_working("after-etcd")
+        assert operator.process.poll() is None
+
+
+def test_watches_that_are_refused_or_end_in_errors_are_taken_up_again(
+    server: Cluster,
+    kubeconfig: Path,
+    place: str,
+    proxy: FaultProxy,
+    sqlite_catalog: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    proxied = through(proxy, kubeconfig, tmp_path)
+    with running_operator(proxied, tmp_path / "operator.log", options(port)) as operator:
+        eventually(lambda: is_ready(port))
+
+        def within(name: str) -> None:
+            server.apply(table(name, place, "id long"))
+            wait_in_sync(server, place, name)
+
+        # Refused from now on: what the API server says is what a resync, and no watch, would bring.
+        proxy.plan(Fault(status=500, body=b'{"kind":"Status","code":500}'), times=10_000, path=_WATCH)
+        server.stop("kube-apiserver", signal.SIGKILL)  # ends those there are
+        server.start_api_server()
+        server.wait_ready()
+        eventually(lambda: not is_ready(port), 40)
+        assert probe(port, "/healthz") == 200
+        server.apply(table("meanwhile", place, "id long"))
+        proxy.forget()
+        wait_in_sync(server, place, "meanwhile")
+        eventually(lambda: is_ready(port))
+
+        for code, word, said in (
+            (410, "Expired", "a watch began anew"),
+            (500, "InternalError", "the watches ended (WatchingError"),
+        ):
+            status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": word, "code": code}
+            event = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
+            told = Fault(status=200, headers={"Content-Type": "application/json"}, body=event)
+            proxy.plan(told, times=4, path=_WATCH)
+            server.stop("kube-apiserver", signal.SIGKILL)
+            server.start_api_server()
+            server.wait_ready()
+            eventually(partial(says, operator, said), 60)
+            within(f"after-{code}")
+        eventually(lambda: is_ready(port), 60)
+        assert operator.process.poll() is None
+        for name in ("meanwhile", "after-410", "after-500"):
+            assert len(plans_of(sqlite_catalog, place, name)) == 1
+
+
+def test_a_catalog_that_is_down_for_a_while(
+    server: Cluster, kubeconfig: Path, place: str, rest_catalog: dict[str, str], tmp_path: Path
+) -> None:
+    with FaultProxy(rest_catalog["uri"]) as catalog_proxy:
+        server.apply(catalog("lake", place, {**rest_catalog, "uri": catalog_proxy.uri}))
+        with running_operator(kubeconfig, tmp_path / "operator.log", options()) as operator:
+            server.apply(table("orders", place, "id long"), table("idle", place, "id long"))
+            wait_in_sync(server, place, "orders", "idle")
+            catalog_proxy.plan(Fault(drop_before=True), times=10_000)
+            server.apply(table("orders", place, "id long", "note string"))
+            found = wait_for(server, place, "orders", "Retrying", 40)
+            assert condition(found, "Ready")["reason"] == "CatalogUnavailable"
+            assert condition(found, "Available")["status"] == "Unknown"
+            assert found["status"]["table"]["rows"] == 0, "what was known of it is still said"
+            eventually(lambda: _ready_reason(server, place) == "CatalogUnavailable", 60)
+            # It comes back in the middle of a commit: the answer to that one is lost.
+            catalog_proxy.forget()
+            catalog_proxy.plan(Fault(drop_after=True), method="POST", path="/tables/orders")
+            wait_in_sync(server, place, "orders", "idle")
+            eventually(lambda: _ready_reason(server, place) == "Valid", 60)
+            plans = plans_of(rest_catalog, place, "orders")
+            assert len(plans) == len(set(plans)) == 2
+            assert operator.process.poll() is None
+
+
+def _ready_reason(server: Cluster, namespace: str) -> str:
+    return str(condition(server.get("lakecatalog", "lake", namespace), "Ready").get("reason"))

@@ -51,6 +51,14 @@ class Answer(msgspec.Struct, frozen=True):
     refusal: str = ""
     is_forbidden: bool = False
     warnings: tuple[str, ...] = ()
+    is_checked: bool = True
+
+    @property
+    def outcome(self) -> str:
+        """Name the answer in one word."""
+        if not self.is_checked:
+            return "not-checked"
+        return "refused" if self.refusal else "warned" if self.warnings else "admitted"
 
     def response(self, uid: str) -> Json:
         """Print as the response of an AdmissionReview."""
@@ -89,7 +97,7 @@ class Admission:
         except InvalidInput as error:
             return Answer(refusal=str(error))
         except LakeError as error:
-            return Answer(warnings=fit([f"Not checked: {error}"]))
+            return Answer(warnings=fit([f"Not checked: {error}"]), is_checked=False)
 
     async def _table(self, request: Json, raw: Json) -> Answer:
         meta = meta_of(raw)
@@ -97,7 +105,7 @@ class Admission:
             try:
                 raw = await with_config_map(self._ctx, raw, meta)
             except InvalidInput as error:
-                return Answer(warnings=fit([f"Not checked, the table waits: {error}"]))
+                return Answer(warnings=fit([f"Not checked, the table waits: {error}"]), is_checked=False)
         wanted = await self._checked(lambda: read_table(raw, self._ctx.settings.cluster, line_by_line))
         settings = wanted.manifest.spec.reconcile or Reconcile()
         refuse_silent_rename(raw, wanted)

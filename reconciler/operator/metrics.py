@@ -30,6 +30,7 @@ from reconciler.plan.operations import OperationClass
 
 _SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 OUTCOMES = ("done", "retry", "conflict", "error", "not-leading")
+ADMISSION_OUTCOMES = ("admitted", "warned", "refused", "not-checked")
 JOB_STATES = ("started", "succeeded", "failed")
 CALLS = ("load", "list", "commit", "create-namespace", "drop-namespace", "rename", "drop")
 
@@ -68,6 +69,11 @@ METRICS: dict[str, Definition] = {
         "How long calls to catalogs took; the outcome is ok, or the reason of the error.",
         ("call", "outcome"),
     ),
+    "laketable_admission_seconds": Definition(
+        "histogram",
+        "How long the webhook took to answer, by what it said: admitted, warned, refused or not-checked.",
+        ("kind", "outcome"),
+    ),
     "laketable_lease_held": Definition("gauge", "1 while this operator holds the Lease and acts."),
     "laketable_ready": Definition("gauge", "1 while the readiness probe answers yes."),
     "laketable_watch_up": Definition("gauge", "1 while the watch of a kind is accepted.", ("resource",)),
@@ -87,6 +93,7 @@ class Metrics:
         ProcessCollector(registry=self._registry)
         self._reconciles = self._histogram("laketable_reconcile_seconds")
         self._calls = self._histogram("laketable_catalog_call_seconds")
+        self._admissions = self._histogram("laketable_admission_seconds")
         self._plans = self._counter("laketable_plans_total")
         self._jobs = self._counter("laketable_jobs_total")
         self._rewritten = self._counter("laketable_rewritten_bytes_total")
@@ -102,6 +109,10 @@ class Metrics:
     def called(self, call: str, outcome: str, seconds: float) -> None:
         """Count one call to a catalog; on any thread."""
         self._calls.labels(call, outcome if outcome == "ok" else reason_of(outcome).value).observe(seconds)
+
+    def admission(self, kind: str, outcome: str, seconds: float) -> None:
+        """Count one answer of the webhook."""
+        self._admissions.labels(kind, outcome if outcome in ADMISSION_OUTCOMES else "not-checked").observe(seconds)
 
     def planned(self, operation_class: OperationClass) -> None:
         """Count a LakeTablePlan that was made."""

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import secrets
 import ssl
+import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -39,6 +40,7 @@ from reconciler.operator.certificates import (
 from reconciler.operator.connection import Connection
 from reconciler.operator.context import Context
 from reconciler.operator.dry_run import DryRuns
+from reconciler.operator.metrics import Metrics
 from reconciler.operator.objects import SECRETS, WEBHOOKS, Json, mapping_at, meta_of, text_at
 from reconciler.operator.pool import CatalogPool
 from reconciler.operator.settings import WebhookSettings
@@ -64,12 +66,14 @@ async def serving(ctx: Context, connection: Connection, settings: WebhookSetting
             allow_local=ctx.settings.allow_local_catalogs,
             reserved=ctx.settings.reserved_catalogs,
             guard=_never,
+            timed=ctx.metrics.called,
         )
         checks = ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="admission")
         looking = replace(ctx, api=reading, pool=pool)
         keeper = Keeper(api, settings, ctx.settings.namespace)
         admission = Admission(looking, checks, DryRuns(looking, PLAN_SECONDS))
-        server = asyncio.create_task(_serve(settings, keeper, admission), name="webhook")
+        door = _Door(keeper, admission, ctx.metrics)
+        server = asyncio.create_task(_serve(settings, keeper, door), name="webhook")
         server.add_done_callback(_complain)
         try:
             yield
@@ -187,7 +191,7 @@ def _read_folder(folder: Path) -> tuple[str, str]:
         ) from error
 
 
-async def _serve(settings: WebhookSettings, keeper: Keeper, admission: Admission) -> None:
+async def _serve(settings: WebhookSettings, keeper: Keeper, door: _Door) -> None:
     while keeper.context is None:
         try:
             await keeper.keep()
@@ -195,7 +199,7 @@ async def _serve(settings: WebhookSettings, keeper: Keeper, admission: Admission
             logger.warning("admission is not served yet: %s", error)
             await asyncio.sleep(RETRY_SECONDS)
     app = web.Application(client_max_size=LARGEST_REVIEW)
-    app.router.add_post("/{path}", _Door(keeper, admission).answer)
+    app.router.add_post("/{path}", door.answer)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=ANSWER_SECONDS)
     await runner.setup()
     try:
@@ -215,9 +219,10 @@ async def _serve(settings: WebhookSettings, keeper: Keeper, admission: Admission
 class _Door:
     """Lets in who knows the path, and answers in time."""
 
-    def __init__(self, keeper: Keeper, admission: Admission) -> None:
+    def __init__(self, keeper: Keeper, admission: Admission, metrics: Metrics) -> None:
         self._keeper = keeper
         self._admission = admission
+        self._metrics = metrics
 
     async def answer(self, request: web.Request) -> web.Response:
         """Answer one AdmissionReview."""
@@ -227,11 +232,13 @@ class _Door:
             review = msgspec.json.decode(await request.read(), type=dict)
         except msgspec.DecodeError as error:
             raise web.HTTPBadRequest from error
-        asked = mapping_at(review, "request")
+        asked, started = mapping_at(review, "request"), time.monotonic()
+        answer = await self._answer(asked)
+        self._metrics.admission(text_at(asked, "kind", "kind"), answer.outcome, time.monotonic() - started)
         body: Json = {
             "apiVersion": "admission.k8s.io/v1",
             "kind": "AdmissionReview",
-            "response": (await self._answer(asked)).response(text_at(asked, "uid")),
+            "response": answer.response(text_at(asked, "uid")),
         }
         return web.Response(body=msgspec.json.encode(body), content_type="application/json")
 
@@ -240,7 +247,9 @@ class _Door:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await self._admission.review(asked)
         except TimeoutError:
-            return Answer(warnings=("Not checked in time; the operator checks it again when it reconciles.",))
+            told = "Not checked in time; the operator checks it again when it reconciles."
+            return Answer(warnings=(told,), is_checked=False)
         except Exception as error:  # noqa: BLE001  (a defect here must not keep anybody from working)
             logger.error("admission: internal error: %s", place_of(error))
-            return Answer(warnings=("Not checked: a defect in LakeTable; the operator's log names the place.",))
+            told = "Not checked: a defect in LakeTable; the operator's log names the place."
+            return Answer(warnings=(told,), is_checked=False)

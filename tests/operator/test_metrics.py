@@ -131,6 +131,7 @@ def test_everything_that_is_told_is_defined_and_the_other_way_round(told: Told) 
     told.health.expect("laketables", "")
     told.metrics.reconciled(Key(TABLES.kind, "sales", "orders"), "done", 0.1)
     told.metrics.called("load", "ok", 0.1)
+    told.metrics.admission(TABLES.kind, "refused", 0.1)
     told.metrics.planned(OperationClass.REWRITE)
     told.metrics.job("succeeded", 12)
     assert told.read()["laketable_rewritten_bytes_total", ()] == 12

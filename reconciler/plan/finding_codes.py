@@ -544,8 +544,9 @@ _CONSUMERS = (
         ERROR,
         why="A plan is made without Spark, so the type of each column must follow from the schemas of the sources, or "
         "be said. Columns that the manifest states must be those of the query.",
-        before="materializedView:\n  query: SELECT date_trunc('MONTH', at) AS month FROM sales.orders\n",
-        after="materializedView:\n  query: SELECT CAST(date_trunc('MONTH', at) AS DATE) AS month FROM sales.orders\n",
+        before="materializedView:\n  query: SELECT make_timestamp(y, m, d, 0, 0, 0) AS at FROM sales.orders\n",
+        after="materializedView:\n"
+        "  query: SELECT CAST(make_timestamp(y, m, d, 0, 0, 0) AS TIMESTAMP) AS at FROM sales.orders\n",
         fix="Write `CAST(… AS type)` around it, or state all columns of the view under `columns`.",
     ),
 )

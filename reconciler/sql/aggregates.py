@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from sqlglot import exp
 
+from reconciler.model.types import Type
 from reconciler.sql import functions as f
 from reconciler.sql.nodes import Scope, Written, expect, part, refusal
 from reconciler.sql.scalar import ScalarWriter
 from reconciler.sql.shapes import Call
-from reconciler.sql.spark_types import sum_type
+from reconciler.sql.spark_types import average_type, median_type, sum_type
 
 _BOUNDS = {"UNBOUNDED", "CURRENT ROW"}
+_RULES: Mapping[str, Callable[[Type | None], Type | None]] = {
+    "unknown": lambda type_: None,
+    "first": lambda type_: type_,
+    "sum": sum_type,
+    "average": average_type,
+    "median": median_type,
+}
+"""How an aggregate's type follows from its argument's; any other rule is the type itself."""
 
 
 class QueryWriter(ScalarWriter):
@@ -69,7 +78,7 @@ class QueryWriter(ScalarWriter):
         parts = [self.write(argument) for argument in arguments]
         inside = ", ".join(p.sql for p in parts)
         first = parts[0].type if parts else None
-        type_ = {"unknown": None, "first": first, "sum": sum_type(first)}.get(rule, rule)
+        type_ = _RULES[rule](first) if rule in _RULES else rule
         if name in f.AGGREGATES:
             self.calls.append(Call(function=name, argument=inside, type=first, is_distinct=is_distinct))
         inputs = frozenset(one for p in parts for one in p.inputs)

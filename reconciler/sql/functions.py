@@ -41,7 +41,13 @@ _BY_RESULT = {
     "boolean": """
         isnull isnotnull isnan startswith endswith contains like ilike rlike regexp regexp_like array_contains
         arrays_overlap map_contains_key equal_null exists forall luhn_check is_variant_null boolean""",
-    "date": "to_date make_date date_add date_sub add_months last_day next_day date_from_unix_date date try_make_date",
+    "date": """
+        to_date make_date date_add date_sub add_months last_day next_day date_from_unix_date date try_make_date
+        trunc""",
+    "timestamptz": """
+        date_trunc to_timestamp to_timestamp_ltz try_to_timestamp timestamp timestamp_seconds timestamp_millis
+        timestamp_micros from_utc_timestamp to_utc_timestamp make_timestamp_ltz""",
+    "timestamp": "to_timestamp_ntz make_timestamp_ntz",
     "binary": "unhex unbase64 encode to_binary try_to_binary binary",
     "first": """
         abs negative positive nullif array_sort sort_array array_distinct array_union array_except array_intersect
@@ -49,18 +55,18 @@ _BY_RESULT = {
         shiftleft shiftright shiftrightunsigned nullifzero zeroifnull reverse""",
     "same": "coalesce ifnull nvl greatest least",
     "concat": "concat",
-    "arithmetic": "mod pmod try_add try_subtract try_multiply",
+    "arithmetic": "mod pmod try_add try_subtract try_multiply try_mod",
+    "rounded": "round bround",
+    "whole": "ceil ceiling floor",
+    "quotient": "try_divide",
     "element": "element_at try_element_at get array_max array_min",
     "second": "nvl2",
     "unknown": """
-        ceil ceiling floor round bround div decimal array map struct named_struct arrays_zip flatten transform
-        transform_keys transform_values map_zip_with zip_with aggregate reduce map_keys map_values map_entries
-        map_from_arrays map_from_entries str_to_map split regexp_extract_all from_json from_csv json_object_keys
-        parse_json try_parse_json variant_get try_variant_get to_variant_object sentences trunc date_trunc
-        to_timestamp to_timestamp_ntz to_timestamp_ltz try_to_timestamp timestamp timestamp_seconds timestamp_millis
-        timestamp_micros from_utc_timestamp to_utc_timestamp convert_timezone make_timestamp make_timestamp_ntz
-        make_timestamp_ltz make_dt_interval make_ym_interval make_interval timestampadd dateadd date_part datepart
-        to_number try_to_number try_divide try_mod""",
+        div decimal array map struct named_struct arrays_zip flatten transform transform_keys transform_values
+        map_zip_with zip_with aggregate reduce map_keys map_values map_entries map_from_arrays map_from_entries
+        str_to_map split regexp_extract_all from_json from_csv json_object_keys parse_json try_parse_json variant_get
+        try_variant_get to_variant_object sentences convert_timezone make_timestamp make_dt_interval make_ym_interval
+        make_interval timestampadd dateadd date_part datepart to_number try_to_number""",
 }
 SCALAR = {name: result for result, names in _BY_RESULT.items() for name in names.split()}
 
@@ -96,10 +102,13 @@ AGGREGATES = {
     **dict.fromkeys(words("bool_and bool_or every some any"), "boolean"),
     **dict.fromkeys(words("stddev stddev_pop stddev_samp std var_pop var_samp variance corr covar_pop"), "double"),
     **dict.fromkeys(words("covar_samp skewness kurtosis regr_slope regr_intercept regr_r2"), "double"),
-    **dict.fromkeys(words("avg mean try_avg try_sum median percentile percentile_approx approx_percentile"), "unknown"),
-    **dict.fromkeys(words("collect_list collect_set array_agg max_by min_by"), "unknown"),
-    **dict.fromkeys(words("first first_value last last_value any_value"), "first"),
-    "sum": "sum",
+    **dict.fromkeys(
+        words("percentile percentile_approx approx_percentile collect_list collect_set array_agg"), "unknown"
+    ),
+    **dict.fromkeys(words("first first_value last last_value any_value max_by min_by"), "first"),
+    **dict.fromkeys(words("avg mean try_avg"), "average"),
+    **dict.fromkeys(words("sum try_sum"), "sum"),
+    "median": "median",
 }
 ORDER_DEPENDENT = frozenset(
     words("first first_value last last_value any_value collect_list collect_set array_agg max_by min_by mode")

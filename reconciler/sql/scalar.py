@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -24,6 +25,7 @@ from reconciler.sql.nodes import (
     refusal,
 )
 from reconciler.sql.operators import OperatorWriter
+from reconciler.sql.spark_types import arithmetic_type, rounded_type, whole_type
 
 
 class ScalarWriter(OperatorWriter):
@@ -111,12 +113,13 @@ class ScalarWriter(OperatorWriter):
         return Written(f"{heads} -> {body.sql}", body.type, body.inputs, is_constant)
 
 
+_INTEGER = re.compile(r"-?[0-9]{1,3}")
 _MAY_BE_CONSTANT = frozenset(
     f.words("""array map struct named_struct to_timestamp to_timestamp_ntz to_timestamp_ltz try_to_timestamp timestamp
     make_timestamp make_timestamp_ntz make_timestamp_ltz from_utc_timestamp to_utc_timestamp convert_timezone date_trunc
     trunc to_number try_to_number timestampadd dateadd date_part datepart""")
 )
-"""Their results are no text, though their types are not worked out here."""
+"""Their results are no text, though the types of some are not worked out here."""
 
 
 def _result_type(rule: str, arguments: Sequence[Written]) -> Type | None:
@@ -140,6 +143,18 @@ def _result_type(rule: str, arguments: Sequence[Written]) -> Type | None:
             return same if isinstance(same, str) and "decimal" not in same else None
         case "element":
             return element(first)
+        case "rounded":
+            return rounded_type(first, _digits(arguments))
+        case "whole":
+            return whole_type(first) if len(arguments) == 1 else None
+        case "quotient":
+            return arithmetic_type("/", first, arguments[-1].type)
         case "string":
             return None if "binary" in {a.type for a in arguments} else "string"
     return rule
+
+
+def _digits(arguments: Sequence[Written]) -> int | None:
+    """Return to how many digits is rounded; None when that is not said by a number."""
+    text = arguments[1].sql if len(arguments) > 1 else "0"
+    return int(text) if _INTEGER.fullmatch(text) else None

@@ -156,6 +156,40 @@ def sum_type(type_: Type | None) -> Type | None:
     return None if precision is None else f"decimal({min(38, precision[0] + 10)},{precision[1]})"
 
 
+def average_type(type_: Type | None) -> Type | None:
+    """Return what `avg` makes of its argument's type."""
+    if type_ in INTEGERS or type_ in FLOATS:
+        return "double"
+    parts = decimal_parts(type_) if isinstance(type_, str) else None
+    return parts and f"decimal({min(38, parts[0] + 4)},{min(38, parts[1] + 4)})"
+
+
+def median_type(type_: Type | None) -> Type | None:
+    """Return what `median` makes of its argument's type: a double of every number."""
+    return "double" if average_type(type_) is not None else None
+
+
+def rounded_type(type_: Type | None, digits: int | None) -> Type | None:
+    """Return what `round` to so many digits makes of its argument's type; rounding up may take one digit more."""
+    if type_ in INTEGERS or type_ in FLOATS:
+        return type_
+    parts = decimal_parts(type_) if isinstance(type_, str) else None
+    if parts is None or digits is None:
+        return None
+    whole, scale = parts[0] - parts[1] + 1, max(0, min(parts[1], digits))
+    return f"decimal({min(38, max(whole + scale, 1 - digits))},{scale})"
+
+
+def whole_type(type_: Type | None) -> Type | None:
+    """Return what `ceil` and `floor` make of their only argument's type."""
+    if type_ in INTEGERS or type_ in FLOATS:
+        return "long"
+    parts = decimal_parts(type_) if isinstance(type_, str) else None
+    if parts is None or not parts[1]:
+        return parts and type_
+    return f"decimal({parts[0] - parts[1] + 1},0)"
+
+
 def is_exact_number(type_: Type | None) -> bool:
     """Whether sums of it do not depend on their order: integers and decimals."""
     return isinstance(type_, str) and _precision(type_) is not None

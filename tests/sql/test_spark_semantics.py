@@ -98,12 +98,16 @@ def test_queries_run_and_give_the_columns_we_say(spark: SparkSession) -> None:
         "select day from sales.orders union all select day from sales.orders order by day desc nulls first limit 1",
         "select day, count(distinct customer) as n, sum(id) filter (where id > 0) as s from sales.orders "
         "group by day having sum(amount) > 1",
+        "select avg(amount) as a, avg(id) as b, mean(price) as c, try_avg(fx) as d, try_sum(amount) as e, "
+        "median(amount) as f, median(id) as g, max_by(amount, id) as h, min_by(customer, day) as i, "
+        "round(avg(amount), 2) as j, date_trunc('MONTH', max(day)) as k from sales.orders",
     ):
         query = parse_query(text, tables=TABLES.get)
         frame = spark.sql(query.sql_over(relations))
         assert frame.count() == 1
         assert frame.columns == [output.name for output in query.outputs]
         for output in query.outputs:
+            assert output.type is not None, output.name
             if isinstance(output.type, str):
                 found = frame.schema[output.name].dataType.simpleString()
                 assert (output.name, found) == (output.name, TYPES.get(output.type, output.type))

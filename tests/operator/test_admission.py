@@ -47,7 +47,7 @@ from tests.kube.operator import (
     table,
     wait_for,
 )
-from tests.proxy import FaultProxy, Recorded
+from tests.proxy import Fault, FaultProxy, Recorded
 
 NAME = "laketable-webhook"
 CANARY = "canary-7d21c4"
@@ -394,6 +394,21 @@ def test_many_changes_fit_what_an_api_server_passes_on(
     assert "would be carried out" in told[0]
     assert sum(map(len, told)) <= 4096
     assert any("more" in line for line in told)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 500])
+def test_no_answer_repeats_a_secret(cluster: Cluster, operator: Operator, namespace: str, status: int) -> None:
+    credentials = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "credentials", "namespace": namespace}}
+    body = json.dumps({"error": {"message": f"wrong token {CANARY}", "type": CANARY, "code": status}}).encode()
+    with FaultProxy("http://127.0.0.1:9") as heard:
+        heard.plan(Fault(status=status, body=body, headers={"Content-Type": "application/json"}), times=1000)
+        cluster.apply({**credentials, "stringData": {"token": CANARY}})
+        cluster.apply(catalog("lake", namespace, {"type": "rest", "uri": heard.uri}, secretRef={"name": "credentials"}))
+        told = _dry_run(cluster, table("orders", namespace, "id long"))
+        assert told[0].startswith("No plan: ")
+        # the control: it was sent, and sent back
+        assert any(CANARY in one.headers.get("Authorization", "") for one in heard.requests)
+    assert CANARY not in operator.log
 
 
 @contextlib.contextmanager

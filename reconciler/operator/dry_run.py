@@ -108,5 +108,7 @@ def _verdict(case: Case, closed: Gate) -> Iterator[str]:
     if closed.reason is Reason.APPROVAL_REQUIRED:
         yield from case.decision.reasons
         yield f"To release exactly this plan commit spec.approval.plan: {plan.hash}"
+    elif closed.reason is Reason.PLAN_ONLY:
+        yield "reconcile.mode is Plan: a real apply makes a LakeTablePlan and carries nothing out."
     elif not plan.is_blocked:  # else the findings below say it
         yield closed.message

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from reconciler.model import bookkeeping
 from reconciler.model.manifest.table import Reconcile
 from reconciler.operator.gate import Gate, gate
 from reconciler.operator.manifests import Wanted
-from reconciler.operator.objects import TABLES, Json, Key, Meta, meta_of, text_at
+from reconciler.operator.objects import TABLES, Json, Key, Meta, mapping_at, meta_of, print_time, text_at
 from reconciler.operator.pool import OpenCatalog
 from reconciler.operator.status import Applied, Found, Running
 from reconciler.operator.upkeep import is_stale
@@ -126,8 +127,21 @@ class Case:
             plan_name=self.plan_name,
             has_drifted=self.has_drifted,
             running=running,
-            applied=applied,
+            applied=self._applied(applied),
             synced_spec=desired_hash(self.wanted.desired) if self.plan.is_empty else None,
             is_computed=bool(self.wanted.desired.computed),
             is_fresh=None if self.wanted.desired.view is None else not is_stale(self.plan),
         )
+
+    def _applied(self, applied: Applied | None) -> Applied | None:
+        """Say what was applied last, where the status does not say so: by the table's word, which survives a crash."""
+        seen = self.proposal.current
+        history = bookkeeping.read(seen.bookkeeping).history if seen is not None else ()
+        own = [r for r in history if r.kind == bookkeeping.COMMIT and r.plan and r.actor == self.request.actor]
+        if not own:
+            return applied
+        last = sorted(own, key=lambda record: record.time_ms)[-1]
+        said = mapping_at(self.raw, "status", "lastApplied")
+        if (said.get("hash"), said.get("time")) == (last.plan, print_time(last.time_ms)):
+            return None
+        return Applied(hash=last.plan, time_ms=last.time_ms)

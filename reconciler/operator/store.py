@@ -78,6 +78,7 @@ class PlanEntry(msgspec.Struct, frozen=True, kw_only=True):
     phase: str
     is_approved: bool
     created: str
+    generation: int
     version: int
     bytes: int
     operation_class: str = ""
@@ -217,7 +218,8 @@ class Store:
     def plans_of(self, table: Key) -> list[PlanEntry]:
         """Return a table's plan objects, oldest first."""
         found = self._plans.get((table.namespace, table.name), {}).values()
-        return sorted(found, key=lambda plan: (plan.created, plan.key.name))
+        # a creation's time is no finer than a second: of two the one for the newer spec came later
+        return sorted(found, key=lambda plan: (plan.created, plan.generation, plan.key.name))
 
     def open_plans(self) -> list[PlanEntry]:
         """Return the plan objects of all tables that are neither carried out nor superseded."""
@@ -251,6 +253,7 @@ def plan_entry(raw: Json) -> PlanEntry:
         phase=text_at(raw, "status", "phase"),
         is_approved=at(raw, "spec", "approved") is True,
         created=meta.creation_timestamp,
+        generation=int_at(raw, "spec", "tableRef", "generation") or 0,
         version=_version(meta),
         bytes=sum(int_at(o, "bytesToRewrite") or 0 for o in items_at(raw, "spec", "operations")),
         operation_class=text_at(raw, "spec", "class"),

@@ -25,7 +25,7 @@ from reconciler.operator.policies import policies_for
 from reconciler.operator.reasons import STANDINGS, Reason, reason_of
 from reconciler.operator.run import forget_environment
 from reconciler.operator.status import Found, Running, short_size, table_status
-from reconciler.operator.store import Store
+from reconciler.operator.store import Store, plan_entry
 from reconciler.operator.tenancy import AccessDenied, catalog_properties, require_access, require_connect
 from reconciler.plan.events import Progress
 from reconciler.plan.operations import Finding, Operation, OperationClass, OperationKind, Plan, Severity
@@ -363,6 +363,16 @@ def test_a_claim_moves_with_the_spec_and_our_own_status_is_no_news() -> None:
     moved["metadata"]["generation"] = 2
     assert store.put_table(moved)
     assert store.rival(Key("LakeTable", "sales", "b")) is None
+
+
+def test_of_plans_made_in_one_second_the_one_for_the_newer_spec_is_the_newer() -> None:
+    store = Store()
+    for name, generation in (("orders-b", 1), ("orders-a", 2)):
+        metadata = {"name": name, "namespace": "sales", "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
+        store.put_plan(
+            plan_entry({"metadata": metadata, "spec": {"tableRef": {"name": "orders", "generation": generation}}})
+        )
+    assert [plan.key.name for plan in store.plans_of(Key("LakeTable", "sales", "orders"))] == ["orders-b", "orders-a"]
 
 
 def reasons_page() -> str:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from reconciler.engines.splice.arrow_types import arrow_field
@@ -33,6 +35,9 @@ from reconciler.model.types import Field, StructType, walk
 
 # parquet.thrift's CompressionCodec; LZO has no writer, and LZ4 is Hadoop's framing, which pyarrow writes as LZ4_RAW
 _CODECS = ("none", "snappy", "gzip", "snappy", "brotli", "lz4", "zstd", "lz4")
+
+# Values of 8 bytes fill a dictionary's 1 MiB at 131,072 of them; as many different ones give this share among so few.
+_SAMPLE_ROWS, _DIFFERENT = 32_768, 0.89
 
 
 class Settings(NamedTuple):
@@ -80,6 +85,8 @@ def write_chunks(
     if any(field.type == "boolean" for _, field in walk(StructType(tuple(columns)))):
         # Pages of version 2 hold booleans run-length encoded, which Iceberg's vectorised reader in Spark does not know.
         settings = settings._replace(page_version="1.0")
+    paired = iter(_paired(row_counts(footer), row_groups))
+    first = next(paired, None)
     with pq.ParquetWriter(
         scratch,
         schema,
@@ -88,11 +95,11 @@ def write_chunks(
         data_page_version=settings.page_version,
         data_page_size=settings.page_bytes,
         write_page_index=settings.page_index,
-        use_dictionary=settings.dictionary,
+        use_dictionary=_dictionaries(first[1]) if settings.dictionary and first else settings.dictionary,
         store_schema=False,
         store_decimal_as_integer=True,  # as Iceberg prescribes
     ) as writer:
-        for rows, table in _paired(row_counts(footer), row_groups):
+        for rows, table in chain(() if first is None else (first,), paired):
             writer.write_table(_fitting(table, schema, rows), row_group_size=max(rows, 1))
             scratch.drain()
     return _finish(scratch, shift=footer.start - len(MAGIC))
@@ -107,6 +114,18 @@ def _paired(counts: Sequence[int], row_groups: Iterable[pa.Table]) -> Iterable[t
         yield rows, table
     if next(tables, None) is not None:
         raise InvalidInput(f"There are values for more than the file's {len(counts)} row groups.")
+
+
+def _dictionaries(table: pa.Table) -> bool | list[str]:
+    """Choose the columns to write with a dictionary: those of which values come again among the first ones.
+
+    Others would give theirs up at its largest size, after more work than writing them plainly takes.
+    """
+    sample = table.slice(0, _SAMPLE_ROWS)
+    if not all(pa.types.is_primitive(column.type) for column in sample.columns):
+        return True
+    enough = _SAMPLE_ROWS * _DIFFERENT
+    return [name for name in sample.column_names if pc.count_distinct(sample[name]).as_py() < enough]
 
 
 def _fitting(table: pa.Table, schema: pa.Schema, rows: int) -> pa.Table:

@@ -231,3 +231,26 @@ def test_new_booleans_are_not_run_length_encoded(tmp_path: Path) -> None:
         "PLAIN"
         in pq.ParquetFile(done.path).metadata.row_group(0).column(pq.ParquetFile(source).metadata.num_columns).encodings
     )
+
+
+def test_only_a_column_whose_values_come_again_gets_a_dictionary(tmp_path: Path) -> None:
+    rows = 50_000
+    source = write(tmp_path / "a.parquet", old_table(rows), rows)
+    new = {
+        "again": [n % 100 for n in range(rows)],
+        "different": list(range(rows)),
+        "flag": [n % 2 == 0 for n in range(rows)],
+    }
+    columns = [
+        Field(id=60 + number, name=name, required=False, type="boolean" if name == "flag" else "long")
+        for number, name in enumerate(new)
+    ]
+    done = add(source, columns, [pa.table(new)])
+    group, read = pq.read_metadata(done.path).row_group(0), pq.read_table(done.path)
+    chunks = {group.column(n).path_in_schema: group.column(n) for n in range(group.num_columns)}
+    assert {name: chunks[name].has_dictionary_page for name in new} == {
+        "again": True,
+        "different": False,
+        "flag": False,
+    }
+    assert {name: read[name].to_pylist() for name in new} == new

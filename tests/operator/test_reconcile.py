@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from reconciler.catalogs.connection import explicit
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.diff.changes import AddColumn, SetProperty
 from reconciler.model.table import TableIdent
@@ -169,6 +170,20 @@ def test_another_identifier_without_renamed_from_makes_no_second_table(
     found = wait_for(cluster, namespace, "orders", "Invalid")
     assert "renamedFrom" in condition(found, "Ready")["message"]
     assert lake.list_tables((namespace,)) == (orders,)
+
+
+def test_another_catalog_without_the_table_makes_no_second_table(
+    cluster: Cluster, namespace: str, lake: IcebergCatalog, orders: TableIdent, sqlite_catalog: dict[str, str]
+) -> None:
+    patch(cluster, namespace, "orders", {"catalogRef": {"name": "lake"}})
+    wait_for(cluster, namespace, "orders", "InSync")
+    cluster.apply(catalog("second", namespace, sqlite_catalog))
+    patch(cluster, namespace, "orders", {"catalogRef": {"name": "second"}})
+    found = wait_for(cluster, namespace, "orders", "Invalid")
+    assert f"LakeCatalog {namespace}/second does not hold" in condition(found, "Ready")["message"]
+    assert IcebergCatalog(explicit("second", sqlite_catalog)).list_tables() == ()
+    patch(cluster, namespace, "orders", {"catalogRef": {"name": "lake"}})
+    wait_for(cluster, namespace, "orders", "InSync")
 
 
 def test_without_its_catalog_a_table_waits_and_goes_on_by_itself(

@@ -30,7 +30,7 @@ test: $(ENV)  ## Run every test
 test-fast: $(ENV)  ## Run the tests that need no JVM
 	$(BIN)/python -m pytest -m 'not spark' $(PYTEST_ARGS)
 
-test-crash: $(ENV)  ## Kill every kind of data job before and after each of its writes, and print what became of it
+test-crash: $(ENV)  ## Kill every kind of data job, and the operator, before and after each write, and print what became of it
 	$(BIN)/python -m pytest -m crash $(PYTEST_ARGS)
 
 lint: $(ENV)  ## Check style (ruff)

@@ -138,7 +138,7 @@ async def _until_ended(ended: asyncio.Future[None], stop: threading.Event, healt
         if loop is not None and problems:
             logger.error("the watches are given up: %s", "; ".join(problems))
             _tell(loop, loop.stop)
-    if not stop.is_set():
+    if not stop.is_set() or ended.exception() is None:
         await ended
 
 

@@ -88,6 +88,12 @@ def probe(port: int, path: str) -> int:
         return error.code
 
 
+def metrics(port: int) -> dict[str, float]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
+
+
 def is_ready(port: int) -> bool:
     try:
         return probe(port, "/readyz") == 200
@@ -240,7 +246,8 @@ def test_probes_tell_of_an_api_server_that_hangs_or_loses_etcd(
     server: Cluster, kubeconfig: Path, place: str, sqlite_catalog: dict[str, str], tmp_path: Path
 ) -> None:
     port = free_port()
-    with running_operator(kubeconfig, tmp_path / "operator.log", options(port)) as operator:
+    chosen = [*options(port), "--log-format", "json"]
+    with running_operator(kubeconfig, tmp_path / "operator.log", chosen) as operator:
         eventually(lambda: is_ready(port))
 
         def unready_but_alive() -> None:
@@ -267,6 +274,15 @@ def test_probes_tell_of_an_api_server_that_hangs_or_loses_etcd(
         server.wait_ready()
         ready_and_working("after-etcd")
         assert operator.process.poll() is None
+        told = metrics(port)
+        assert told["laketable_lease_held"] == told["laketable_ready"] == 1
+        assert told['laketable_tables{phase="InSync"}'] >= 2
+        assert told['laketable_plans_total{class="metadata-only"}'] >= 2
+        assert told['laketable_catalog_call_seconds_count{call="commit",outcome="ok"}'] >= 2
+        assert told['laketable_watch_last_event_timestamp_seconds{resource="laketables"}'] > 0
+        (made,) = [line for line in map(json.loads, operator.log.splitlines()) if "after-etcd" in line["message"]]
+        assert made["resource"] == f"LakeTable {place}/after-etcd"
+        assert made["plan"] in plans_of(sqlite_catalog, place, "after-etcd")
 
 
 def test_watches_that_are_refused_or_end_in_errors_are_taken_up_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections import Counter
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ class Told:
             self.story.change(scene)
             self.story.is_over(scene)
             scene.wait_quiet()
-            self.writes = self._counted(self.world.journal.tried)
+            self.writes = [write for write in self.world.journal.tried if not self._comes_by_time(write)]
             self.story.holds(scene)
             self.picture = scene.picture()
             self.is_silent(scene)
@@ -90,14 +91,5 @@ class Told:
         self.world.operator.process.send_signal(signal.SIGKILL)
         self.world.operator.process.wait()
 
-    def _counted(self, tried: list[str]) -> list[str]:
-        """Count what is written as often as it is looked at once."""
-        often: set[str] = set()
-        kept = []
-        for write in tried:
-            if write in self.story.often:
-                if write in often:
-                    continue
-                often.add(write)
-            kept.append(write)
-        return kept
+    def _comes_by_time(self, write: str) -> bool:
+        return bool(self.story.by_time) and re.match(self.story.by_time, write) is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from reconciler.operator.objects import JOBS, PLANS
 from tests.crash.operator.scene import JOB, Rows, Scene, Step, eventually
@@ -21,8 +22,9 @@ class Story:
     """One story about a LakeTable. `before` leaves the operator with nothing to do, `change` is what people do then.
 
     `is_over` waits until the operator is done; `holds` says in absolute terms how things must be then, beside being as
-    they are without a crash. `writes` is everything that the operator writes, in any order; `often` what it writes as
-    often as it looks. `watched`: the LakeTable that is looked at again afterwards, where the story's own is gone.
+    they are without a crash. `writes` is everything that the operator writes, in any order, but for what comes as often
+    as time allows while a job runs (`by_time`, a regular expression). `watched`: the LakeTable that is looked at again
+    afterwards, where the story's own is gone.
     """
 
     kind: str
@@ -31,7 +33,7 @@ class Story:
     is_over: Step
     holds: Step
     writes: tuple[str, ...]
-    often: frozenset[str] = frozenset()
+    by_time: str = ""
     table: str = "orders"
     watched: str = "orders"
     is_held: bool = field(default=False, kw_only=True)
@@ -234,23 +236,48 @@ def _compute(scene: Scene) -> None:
     scene.declare("orders", "id long", "x long", TOTAL)
 
 
-def _no_job_runs(scene: Scene) -> None:
-    for job in scene.world.client.list(JOBS, scene.namespace):
-        assert job["status"].get("completionTime"), f"Job {job['metadata']['name']} is left"
+def _filled(scene: Scene) -> None:
+    scene.wait("orders")
+    _jobs_ended(scene)
+
+
+def _jobs_ended(scene: Scene) -> None:
+    """Wait for the Jobs: a table is in sync as soon as its rows are published."""
+    eventually(
+        lambda: all(job["status"].get("completionTime") for job in scene.world.client.list(JOBS, scene.namespace))
+    )
 
 
 def _computed(scene: Scene) -> None:
     assert scene.rows("orders", "id", "x", "total") == sorted(((i, x, x * 2 + i) for i, x in ROWS), key=repr)
-    _no_job_runs(scene)
 
+
+PROGRESS = r"patch laketables/status [a-z]|create events Published"
+"""How far a job is, and that it has ended: who looks a moment later sees and writes something else."""
 
 BACKFILL = Story(
     kind="backfill",
     before=_with_rows,
     change=_compute,
-    is_over=_in_sync,
+    is_over=_filled,
     holds=_computed,
-    writes=(),
+    writes=(
+        "create laketableplans",
+        "create events PlanMade",
+        "patch laketableplans/status Applying",
+        "catalog: TABLE: schema + properties + point undo tag",
+        "create jobs",
+        "create events JobStarted",
+        "create configmaps",
+        "patch laketables finalizers laketable.dev/table",
+        "patch laketables/status Applying",
+        "create events Applied",
+        "patch laketableplans/status Applied",
+        "delete laketableplans",
+        "patch laketables finalizers none",
+        "patch laketables/status InSync",
+    ),
+    by_time=PROGRESS,
 )
 
 
@@ -280,6 +307,7 @@ def _fresh(scene: Scene) -> None:
 
     eventually(is_refreshed)
     scene.wait("totals")
+    _jobs_ended(scene)
 
 
 REFRESH = Story(

@@ -103,8 +103,12 @@ def _leave_a_branch(scene: Scene) -> None:
     scene.add_branch("orders", "lt_0000000000000001")
 
 
+def _leave_a_plan(scene: Scene) -> None:
+    (plan,) = scene.world.client.list(PLANS, scene.namespace)
+    _leave("LakeTablePlan", {"spec": plan["spec"]})(scene)
+
+
 _POD = {"containers": [{"name": "x", "image": "none"}], "restartPolicy": "Never"}
-_PLAN = {"tableRef": {"name": "orders", "uid": "x", "generation": 1}, "identifier": "a.b", "hash": "sha256:1"}
 
 
 PLANTS: tuple[tuple[Callable[[Scene], None], str], ...] = (
@@ -112,7 +116,7 @@ PLANTS: tuple[tuple[Callable[[Scene], None], str], ...] = (
     (_leave("Job", {"spec": {"template": {"spec": _POD}}}), "left-behind"),
     (_leave("ConfigMap", {"data": {}}), "left-behind"),
     (_leave("Secret", {"data": {}}), "left-behind"),
-    (_leave("LakeTablePlan", {"spec": _PLAN}), "left-behind"),
+    (_leave_a_plan, "left-behind"),
     (_leave_a_finalizer, "laketable.dev/table"),
     (_leave_a_branch, "lt_"),
 )

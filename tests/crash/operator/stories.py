@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 
 from reconciler.operator.objects import JOBS, PLANS
 from tests.crash.operator.scene import JOB, Rows, Scene, Step, eventually

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -79,10 +80,10 @@ class Admission:
         self._checks = checks
         self._dry_runs = dry_runs
 
-    async def review(self, request: Json) -> Answer:
-        """Answer one request."""
+    async def review(self, request: Json, until: float) -> Answer:
+        """Answer one request; a dry run's plan is not waited for beyond `until`, a time of the loop's clock."""
         answers: dict[str, Callable[[Json, Json], Awaitable[Answer]]] = {
-            TABLES.kind: self._table,
+            TABLES.kind: partial(self._table, until=until),
             CATALOGS.kind: self._catalog,
             POLICIES.kind: self._policy,
             PLANS.kind: self._plan,
@@ -99,7 +100,7 @@ class Admission:
         except LakeError as error:
             return Answer(warnings=fit([f"Not checked: {error}"]), is_checked=False)
 
-    async def _table(self, request: Json, raw: Json) -> Answer:
+    async def _table(self, request: Json, raw: Json, *, until: float) -> Answer:
         meta = meta_of(raw)
         if columns_source(raw) is not None:
             try:
@@ -120,7 +121,9 @@ class Admission:
         if rival is not None:
             other = f"{rival.key.namespace}/{rival.key.name}"
             return Answer(warnings=fit([f"LakeTable {other} is older and claims {rival.identifier} too; it wins."]))
-        lines = await self._dry_runs.lines(Wish(raw, meta, wanted, settings, place)) if _is_dry(request) else []
+        if at(request, "dryRun") is not True:
+            return Answer()
+        lines = await self._dry_runs.lines(Wish(raw, meta, wanted, settings, place), until)
         return Answer(warnings=fit(lines, rest="'laketable plan' shows all"))
 
     async def _catalog(self, _: Json, raw: Json) -> Answer:
@@ -171,7 +174,3 @@ def _keeps_its_spec(request: Json) -> bool:
     """Say whether only metadata changes: what is wrong with an old spec must not hold a finalizer."""
     before, after = (int_at(request, which, "metadata", "generation") for which in ("oldObject", "object"))
     return before is not None and before == after
-
-
-def _is_dry(request: Json) -> bool:
-    return at(request, "dryRun") is True

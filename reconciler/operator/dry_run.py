@@ -47,21 +47,21 @@ class DryRuns:
     """Makes plans that nobody carries out; `ctx` must not be able to write."""
 
     ctx: Context
-    seconds: float
     _running: dict[Key, set[asyncio.Task[list[str]]]] = field(default_factory=dict)
 
-    async def lines(self, wish: Wish) -> list[str]:
-        """Return the plan, or in one line why there is none."""
+    async def lines(self, wish: Wish, until: float) -> list[str]:
+        """Return the plan, or in one line why there is none; `until` is a time of the loop's clock."""
         running = self._running.setdefault(wish.catalog, set())
         if len(running) >= PER_CATALOG:
             return ["No plan: the catalog has not answered earlier dry runs yet. Try again."]
-        task = asyncio.get_running_loop().create_task(self._plan(wish))
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._plan(wish))
         running.add(task)
         task.add_done_callback(running.discard)
-        done, _ = await asyncio.wait({task}, timeout=self.seconds)
+        done, _ = await asyncio.wait({task}, timeout=max(0.0, until - loop.time()))
         if not done:
             # The thread cannot be stopped; it counts until the catalog's own time limit ends it.
-            return [f"No plan: it was not ready within {self.seconds:g} seconds. Try again, or run laketable plan."]
+            return ["No plan: it was not ready in time. Try again, or run laketable plan."]
         return task.result()
 
     async def _plan(self, wish: Wish) -> list[str]:

@@ -51,7 +51,8 @@ CHECK_SECONDS = 60.0
 RETRY_SECONDS = 2.0
 ANSWER_SECONDS = 4.5
 """All that one answer may take; the configuration grants more, so that we are heard."""
-PLAN_SECONDS = 4.0
+PLAN_SECONDS = 4.2
+"""How much of it has passed when a dry run's plan is waited for no longer."""
 LARGEST_REVIEW = 16 << 20
 PLAN_THREADS, CHECK_THREADS = 8, 2
 
@@ -71,7 +72,7 @@ async def serving(ctx: Context, connection: Connection, settings: WebhookSetting
         checks = ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="admission")
         looking = replace(ctx, api=reading, pool=pool)
         keeper = Keeper(api, settings, ctx.settings.namespace)
-        admission = Admission(looking, checks, DryRuns(looking, PLAN_SECONDS))
+        admission = Admission(looking, checks, DryRuns(looking))
         door = _Door(keeper, admission, ctx.metrics)
         server = asyncio.create_task(_serve(settings, keeper, door), name="webhook")
         server.add_done_callback(_complain)
@@ -243,9 +244,10 @@ class _Door:
         return web.Response(body=msgspec.json.encode(body), content_type="application/json")
 
     async def _answer(self, asked: Json) -> Answer:
+        now = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                return await self._admission.review(asked)
+            async with asyncio.timeout_at(now + ANSWER_SECONDS):
+                return await self._admission.review(asked, now + PLAN_SECONDS)
         except TimeoutError:
             told = "Not checked in time; the operator checks it again when it reconciles."
             return Answer(warnings=(told,), is_checked=False)

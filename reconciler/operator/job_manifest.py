@@ -65,8 +65,9 @@ def packed(wanted: Wanted, plan: Plan) -> bytes:
 
 def work_ids(plan: Plan, *, commits: bool) -> tuple[str, ...]:
     """Name what a job does: operations on rows, or the metadata commit of a plan."""
-    if commits:
-        return (plan.hash.rpartition(":")[2][:_COMMIT_DIGITS],)
+    if commits:  # upkeep alone has no hash
+        digits = plan.hash.rpartition(":")[2][:_COMMIT_DIGITS]
+        return (digits or next(iter(o.id for o in plan.upkeep if o.id), "upkeep"),)
     return tuple(operation.id for operation in data_operations(plan))
 
 

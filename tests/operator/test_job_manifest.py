@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from reconciler.model.documents import check_resource
 from reconciler.model.manifest import LakeCatalog
-from reconciler.operator.job_manifest import JobSettings, config_map, job, job_name
+from reconciler.operator.job_manifest import JobSettings, config_map, job, job_name, work_ids
 from reconciler.operator.manifests import read_table
 from reconciler.operator.objects import Meta
 from reconciler.plan.operations import Backfill, BackfillColumn, Operation, OperationClass, OperationKind, Plan
@@ -113,3 +114,13 @@ def test_the_pod_has_no_token_a_read_only_root_and_only_its_catalogs_secret() ->
     assert made["spec"]["ttlSecondsAfterFinished"] == 600
     environment = {entry["name"] for entry in pod["containers"][0]["env"]}
     assert not any("TOKEN" in name or "KEY" in name for name in environment)
+
+
+def test_a_commit_by_a_job_is_named_by_its_plan() -> None:
+    made = msgspec.structs.replace(plan(), hash=f"sha256:{'ab' * 32}")
+    assert work_ids(made, commits=False) == (OPERATION,)
+    assert work_ids(made, commits=True) == ("ab" * 8,)
+    upkeep = msgspec.structs.replace(made, hash="", operations=(), upkeep=made.operations)
+    assert work_ids(upkeep, commits=True) == (OPERATION,)
+    whole: Any = job(job_name("orders", "ab" * 8), TABLE, lake("platform"), made, SETTINGS, commits=True)
+    assert whole["spec"]["template"]["spec"]["containers"][0]["command"][-1] == "--commit"

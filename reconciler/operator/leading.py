@@ -7,15 +7,17 @@ warm; whatever it heard meanwhile is looked at once it leads.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
 from reconciler.operator import local_jobs
 from reconciler.operator.api import ApiError
 from reconciler.operator.context import Context
-from reconciler.operator.lease import Leadership
+from reconciler.operator.lease import Leadership, NotLeading
 from reconciler.operator.queue import WorkQueue
 from reconciler.operator.strays import stop_strays
+from reconciler.operator.worker import place_of
 
 logger = logging.getLogger("laketable.operator")
 _IDLE_SECONDS = 5.0
@@ -38,11 +40,14 @@ async def lead(ctx: Context, queue: WorkQueue, lease: Leadership, prime: Prime, 
             ended_by_itself = working.done() and not stop.is_set()
             working.cancel()
             ctx.health.is_listed = False
+            if is_lost and keeping.exception() is not None:
+                logger.error("the Lease was not kept: %s", place_of(keeping.exception()))
             if is_lost:
                 ctx.health.is_leading = False
+                ctx.fence.close()
                 await _drop_everything(queue)
             else:
-                await _wind_down(ctx, queue, lease)
+                await _wind_down(ctx, queue, lease, keeping)
         finally:
             await _cancel(keeping, working, stopping)
         if ended_by_itself:
@@ -62,7 +67,8 @@ async def until_answered(work: Prime) -> None:
 async def _work(ctx: Context, queue: WorkQueue, prime: Prime) -> None:
     await until_answered(prime)
     ctx.health.is_listed = True
-    await stop_strays(ctx)
+    with contextlib.suppress(NotLeading):  # whoever leads now looks for them too
+        await stop_strays(ctx)
     await queue.run()
 
 
@@ -71,11 +77,12 @@ async def _drop_everything(queue: WorkQueue) -> None:
     await asyncio.gather(queue.halt(), local_jobs.stop_everything(grace_seconds=0.0))
 
 
-async def _wind_down(ctx: Context, queue: WorkQueue, lease: Leadership) -> None:
+async def _wind_down(ctx: Context, queue: WorkQueue, lease: Leadership, keeping: asyncio.Task[None]) -> None:
     """End what is under way, within the time that a pod is given, while the Lease is still renewed."""
     await queue.drain(ctx.settings.grace_seconds)
     await local_jobs.stop_everything()
     await ctx.events.flush()
+    await _cancel(keeping)  # a renewal under way would take the Lease back
     for _ in range(int(_IDLE_SECONDS / 0.05)):
         if ctx.pool.is_idle:
             await lease.release()

@@ -59,9 +59,9 @@ class Worker:
         return again
 
 
-def place_of(error: BaseException) -> str:
+def place_of(error: BaseException | None) -> str:
     """Name an unforeseen exception by its type and place; its text might hold a secret."""
-    trace = error.__traceback__
+    trace = error.__traceback__ if error is not None else None
     while trace and trace.tb_next:
         trace = trace.tb_next
     place = f" at {trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}" if trace else ""

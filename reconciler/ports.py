@@ -6,7 +6,7 @@ No exception but `LakeError` leaves a port. In an observation None means "cannot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -133,19 +133,54 @@ class StagingCatalog(CatalogProvider, Protocol):
         """Return the table's whole metadata as Iceberg's JSON."""
         ...
 
+    def get_changed_files(
+        self, table: TableIdent, snapshot_id: int
+    ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
+        """List the data files that a snapshot added, and those that it removed."""
+        ...
+
     def select_files(
-        self, table: TableIdent, base: int, paths: Sequence[str], summary: Mapping[str, str]
+        self, table: TableIdent, base: int | None, paths: Sequence[str], summary: Mapping[str, str]
     ) -> tuple[int, JsonObject]:
-        """Write a snapshot of only these files of another, deletes included; its id, and the update that adds it."""
+        """Write a snapshot of only these files of another, deletes included; its id, and the update that adds it.
+
+        Without a base it is an empty one.
+        """
         ...
 
     def replace_files(
-        self, table: TableIdent, base: int, removed: Sequence[str], added_by: Sequence[int], summary: Mapping[str, str]
+        self,
+        table: TableIdent,
+        *,
+        branch: str,
+        base: int,
+        removed: Sequence[str],
+        added_by: Sequence[int],
+        summary: Mapping[str, str],
+        is_move: bool,
     ) -> tuple[int, JsonObject] | None:
-        """Write main's next snapshot: files of the base removed, the files that other snapshots added in their place.
+        """Write a branch's next snapshot: some files removed, the files that other snapshots added in their place.
 
-        None when somebody has touched a removed file since the base.
+        None when somebody has touched a removed file since the base. `is_move`: the same rows lie in other files.
         """
+        ...
+
+    def merge_manifests(
+        self, table: TableIdent, smaller_than: int, summary: Mapping[str, str]
+    ) -> tuple[int, tuple[int, JsonObject] | None]:
+        """Write main's next snapshot, its small manifests written together; how many they are, too."""
+        ...
+
+    def open_file(self, table: TableIdent, path: str) -> IO[bytes]:
+        """Open one of the table's files to read parts of it."""
+        ...
+
+    def delete_file(self, table: TableIdent, path: str) -> None:
+        """Delete one file of the table's storage."""
+        ...
+
+    def delete_forgotten(self, table: TableIdent, before: bytes) -> None:
+        """Delete the files that the metadata of before could reach and that the present one cannot."""
         ...
 
     def commit_updates(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reconciler.catalogs.backend import Loaded
@@ -30,7 +31,7 @@ def data_files(loaded: Loaded, io: FileIO, snapshot_id: int, where: str) -> tupl
     applicable = _Deletes(loaded, deletes)
     # A snapshot of format v3 has given row ids to every manifest of its list; PyIceberg reads them nowhere else.
     has_row_ids = snapshot.first_row_id is not None
-    return tuple(_to_data_file(e, has_deletes=applicable.touch(e), has_row_ids=has_row_ids) for e in data)
+    return tuple(to_data_file(e, deletes=applicable.of(e), has_row_ids=has_row_ids) for e in data)
 
 
 def _snapshot(loaded: Loaded, snapshot_id: int, where: str) -> SnapshotHead:
@@ -45,7 +46,7 @@ def _snapshot(loaded: Loaded, snapshot_id: int, where: str) -> SnapshotHead:
 
 
 class _Deletes:
-    """Tells whether a delete file may apply to a data file; where the manifest leaves it open, it does."""
+    """Tells which delete files may apply to a data file; where the manifest leaves it open, they do."""
 
     def __init__(self, loaded: Loaded, entries: list[ManifestEntry]) -> None:
         from pyiceberg.manifest import DataFileContent
@@ -62,10 +63,10 @@ class _Deletes:
             else:
                 self._by_partition.setdefault(_partition(file.spec_id, file.partition), []).append(entry)
 
-    def touch(self, data: ManifestEntry) -> bool:
+    def of(self, data: ManifestEntry) -> list[ManifestEntry]:
         file = data.data_file
         candidates = self._by_partition.get(_partition(file.spec_id, file.partition), [])
-        return any(self._applies(delete, data) for delete in (*candidates, *self._everywhere))
+        return [delete for delete in (*candidates, *self._everywhere) if self._applies(delete, data)]
 
     def _applies(self, delete: ManifestEntry, data: ManifestEntry) -> bool:
         later, earlier = delete.sequence_number or 0, data.sequence_number or 0
@@ -82,7 +83,8 @@ def _partition(spec_id: int, partition: Record | None) -> tuple[int, str]:
     return spec_id, repr(partition) if partition is not None and len(partition) else ""
 
 
-def _to_data_file(entry: ManifestEntry, *, has_deletes: bool, has_row_ids: bool) -> DataFile:
+def to_data_file(entry: ManifestEntry, *, deletes: Sequence[ManifestEntry] = (), has_row_ids: bool = False) -> DataFile:
+    """Describe a data file as its manifest entry tells it."""
     file = entry.data_file
     return DataFile(
         path=file.file_path,
@@ -92,7 +94,8 @@ def _to_data_file(entry: ManifestEntry, *, has_deletes: bool, has_row_ids: bool)
         partition=_partition(file.spec_id, file.partition)[1],
         sort_order_id=file.sort_order_id or 0,
         sequence_number=entry.file_sequence_number or 0,
-        has_deletes=has_deletes,
+        has_deletes=bool(deletes),
+        deletes=tuple(sorted(delete.data_file.file_path for delete in deletes)),
         format=file.file_format.value,
         is_encrypted=file.key_metadata is not None,
         has_row_ids=has_row_ids,

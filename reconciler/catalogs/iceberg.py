@@ -16,6 +16,7 @@ from reconciler.catalogs import namespaces, refusals, storage
 from reconciler.catalogs.backend import Backend, Loaded
 from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.errors import translating
+from reconciler.catalogs.reference_writes import ReferenceWrites
 from reconciler.diff import iceberg_commit as commits
 from reconciler.diff.apply import apply
 from reconciler.diff.changes import AdoptTable, Change, CreateTable
@@ -31,13 +32,12 @@ from reconciler.errors import (
     Unauthenticated,
     Unsupported,
 )
-from reconciler.model.metadata import JsonObject, past_spec, to_observed
+from reconciler.model.metadata import past_spec, to_observed
 from reconciler.model.table import DataFile, Observed, PartitionField, TableIdent, TableSpec, TableVersion
 from reconciler.ports import CommitOutcome, SecurityContext, WriteReceipt
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyiceberg.table import Table
 
     from reconciler.catalogs.reader import IcebergReader
 
@@ -47,7 +47,7 @@ _LONGEST_PAUSE_SECONDS = 2.0
 _T = TypeVar("_T")
 
 
-class IcebergCatalog:
+class IcebergCatalog(ReferenceWrites):
     """One Iceberg catalog; implements `CatalogProvider` and `NamespaceProvider`, safe to call concurrently."""
 
     name = "catalog"
@@ -302,43 +302,6 @@ class IcebergCatalog:
             return _outcome(committed or self._backend.load(table))
         raise unknown or CommitConflict(f"Other writers got in first {ATTEMPTS} times.", where=where, hint="Try again.")
 
-    # ------------------------------------------------------------ for engines without Iceberg's API
-
-    def get_metadata(self, table: TableIdent) -> bytes:
-        """Return the table's whole metadata as Iceberg's JSON."""
-        return self._in(table, lambda: self._backend.load(table).json())
-
-    def select_files(
-        self, table: TableIdent, base: int, paths: Sequence[str], summary: Mapping[str, str]
-    ) -> tuple[int, JsonObject]:
-        """Write a snapshot of only these files of another; return its id and the update that adds it."""
-        from reconciler.catalogs.by_reference import select
-
-        return self._in(table, lambda: select(self._handle(table)[1], base, paths, summary, self.settings.where(table)))
-
-    def replace_files(
-        self, table: TableIdent, base: int, removed: Sequence[str], added_by: Sequence[int], summary: Mapping[str, str]
-    ) -> tuple[int, JsonObject] | None:
-        """Write main's next snapshot without the removed files, with those that the named snapshots added."""
-        from reconciler.catalogs.by_reference import replace
-
-        def write() -> tuple[int, JsonObject] | None:
-            loaded, handle = self._handle(table)
-            where = self.settings.where(table)
-            return replace(loaded, handle, base=base, removed=removed, added_by=added_by, summary=summary, where=where)
-
-        return self._in(table, write)
-
-    def commit_updates(
-        self, table: TableIdent, requirements: Sequence[JsonObject], updates: Sequence[JsonObject]
-    ) -> None:
-        """Commit once, without a retry; CommitConflict and CommitStateUnknown are the caller's to look into."""
-        self._in(table, lambda: self._backend.commit(table, requirements, updates))
-
-    def _handle(self, table: TableIdent) -> tuple[Loaded, Table]:
-        loaded = self._backend.load(table)
-        return loaded, storage.pyiceberg_table(table, loaded, self._backend.storage_access(table))
-
     # ------------------------------------------------------------ names
 
     def rename_table(self, before: TableIdent, after: TableIdent) -> None:
@@ -392,10 +355,6 @@ class IcebergCatalog:
         self._in((), lambda: self._backend.drop_namespace(namespace))
 
     # ------------------------------------------------------------ plumbing
-
-    def _in(self, about: TableIdent | tuple[str, ...], work: Callable[[], _T]) -> _T:
-        with translating(self.settings.where(about)):
-            return work()
 
     def _pause(self, attempt: int) -> None:
         if attempt:

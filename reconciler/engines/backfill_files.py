@@ -14,6 +14,7 @@ from uuid import uuid4
 import msgspec
 
 from reconciler.engines.data_files import Task, iterate
+from reconciler.engines.frames import functions_of, is_remote
 from reconciler.engines.java_errors import class_names
 from reconciler.engines.table_cache import table_cache
 from reconciler.errors import InvalidInput
@@ -22,9 +23,11 @@ from reconciler.plan.operations import Backfill, BackfillColumn
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from reconciler.engines.site import Site
+
 ROW_ID = "_row_id"
 LAST_UPDATED = "_last_updated_sequence_number"
-_WHOLE = 1 << 50  # larger than any file: never split one, never put two into one task (two of them do not overflow)
+WHOLE = 1 << 50  # larger than any file: never split one, never put two into one task (two of them do not overflow)
 
 
 # ---------------------------------------------------------------- expressions
@@ -32,7 +35,7 @@ _WHOLE = 1 << 50  # larger than any file: never split one, never put two into on
 
 def filled(frame: DataFrame, backfill: Backfill) -> DataFrame:
     """Give every row its values; in format v3 a row whose values change is marked as updated, and keeps its id."""
-    from pyspark.sql import functions as F
+    F = functions_of(frame)
 
     values = {column.name: value_of(frame, column) for column in backfill.columns}
     selected: list[Column] = []
@@ -54,7 +57,7 @@ def filled(frame: DataFrame, backfill: Backfill) -> DataFrame:
 
 def unfilled(frame: DataFrame, backfill: Backfill) -> DataFrame:
     """Keep the rows that lack a value they could have."""
-    from pyspark.sql import functions as F
+    F = functions_of(frame)
 
     lacking = F.lit(False)
     for column in backfill.columns:
@@ -68,7 +71,7 @@ def unfilled(frame: DataFrame, backfill: Backfill) -> DataFrame:
 
 def value_of(frame: DataFrame, column: BackfillColumn) -> Column:
     """Return what a row's value becomes: the present one stays, unless the column is computed anew."""
-    from pyspark.sql import functions as F
+    F = functions_of(frame)
 
     present, value = frame[_quoted(column.name)], _computed(frame, column)
     value = value if column.recompute else F.coalesce(present, value)
@@ -77,14 +80,14 @@ def value_of(frame: DataFrame, column: BackfillColumn) -> Column:
 
 def first_value_of(frame: DataFrame, column: BackfillColumn) -> Column:
     """Return what a row's value becomes in a file that does not have the column: nothing of it has to be read."""
-    from pyspark.sql import functions as F
+    F = functions_of(frame)
 
     value = _computed(frame, column)
     return value if column.where is None else F.when(F.expr(column.where), value)
 
 
 def _computed(frame: DataFrame, column: BackfillColumn) -> Column:
-    from pyspark.sql import functions as F
+    F = functions_of(frame)
 
     return F.expr(column.sql).cast(frame.schema[column.name].dataType)
 
@@ -95,6 +98,8 @@ def _quoted(name: str) -> str:
 
 def check_plan(frame: DataFrame) -> None:
     """Let Spark have the last word on what our parser let through."""
+    if is_remote(frame):
+        return  # a server shows no plan; there the parser has the last word
     plan = frame._jdf.queryExecution().analyzed()
     if not plan.deterministic() or not plan.subqueriesAll().isEmpty():
         raise InvalidInput(
@@ -106,19 +111,20 @@ def check_plan(frame: DataFrame) -> None:
 # ---------------------------------------------------------------- rewrite
 
 
-def rewrite(session: SparkSession, table: Any, tasks: Sequence[Task], backfill: Backfill) -> list[Any]:
-    """Rewrite whole files with their values and return the new ones; nothing is committed.
+def rewrite(site: Site, tasks: Sequence[Task], backfill: Backfill) -> list[Any]:
+    """Rewrite whole files with their values and return the new ones; nothing is committed."""
+    options = {
+        "target-file-size-bytes": str(WHOLE),
+        "use-table-distribution-and-ordering": "false",
+        "output-spec-id": str(tasks[0].spec_id),
+        **_sort_order(tasks[0]),
+    }
+    return site.rewrite(tasks, lambda frame: filled(frame, backfill), options, is_whole=True)
 
-    These are the parts of Iceberg's own rewrite_data_files: a group of scan tasks that Spark reads as a table, and a
-    write to it that is collected instead of committed.
-    """
-    with staged_frame(session, table, [as_one(session, table, task) for task in tasks]) as (frame, group):
-        writes = session._jvm.org.apache.iceberg.spark.FileRewriteCoordinator.get()
-        try:
-            _write(filled(frame, backfill), group, tasks[0])
-            return list(iterate(writes.fetchNewFiles(table, group)))
-        finally:
-            writes.clearRewrite(table, group)
+
+def _sort_order(task: Task) -> dict[str, str]:
+    """Keep what the file says of its order: its rows keep it too."""
+    return {"output-sort-order-id": str(task.sort_order_id)} if task.sort_order_id else {}
 
 
 @contextmanager
@@ -133,7 +139,7 @@ def staged_frame(session: SparkSession, table: Any, tasks: Sequence[Task]) -> It
     cache.add(group, table)
     try:
         reads.stageTasks(table, group, staged)
-        reader = session.read.format("iceberg").option("split-size", _WHOLE).option("file-open-cost", _WHOLE)
+        reader = session.read.format("iceberg").option("split-size", WHOLE).option("file-open-cost", WHOLE)
         yield reader.load(group), group
     finally:
         cache.remove(group)
@@ -160,29 +166,6 @@ def as_one(session: SparkSession, table: Any, task: Task) -> Task:
     everything = iceberg.expressions.ResidualEvaluator.unpartitioned(iceberg.expressions.Expressions.alwaysTrue())
     schema, spec_json = iceberg.SchemaParser.toJson(table.schema()), iceberg.PartitionSpecParser.toJson(spec)
     return msgspec.structs.replace(task, java=iceberg.BaseFileScanTask(single, deletes, schema, spec_json, everything))
-
-
-def _sort_order(task: Task) -> dict[str, str]:
-    """Keep what the file says of its order: its rows keep it too."""
-    return {"output-sort-order-id": str(task.sort_order_id)} if task.sort_order_id else {}
-
-
-def _write(frame: DataFrame, group: str, first: Task) -> None:
-    try:
-        (
-            frame.write.format("iceberg")
-            .option("target-file-size-bytes", _WHOLE)
-            .option("use-table-distribution-and-ordering", "false")
-            .option("output-spec-id", first.spec_id)
-            .options(**_sort_order(first))
-            .mode("append")
-            .save(group)
-        )
-    except Exception as error:
-        told = row_error(error)
-        if told is None:
-            raise
-        raise told from error
 
 
 def row_error(error: Exception) -> InvalidInput | None:

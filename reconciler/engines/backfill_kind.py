@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from reconciler.engines import backfill_files as files
-from reconciler.engines.data_files import Task, chunked, live_tasks
+from reconciler.engines.data_files import Task, chunked
 from reconciler.engines.data_state import TableFacts
-from reconciler.engines.splice_files import fill_files
-from reconciler.engines.staged import Site, SnapshotKind
+from reconciler.engines.site import Site, SnapshotKind
 from reconciler.errors import InvalidTable
 from reconciler.plan.data import published_properties, remembered
 from reconciler.plan.operations import Backfill
@@ -30,12 +29,12 @@ class BackfillKind:
         memories = ((remembered(facts.properties, c.field_id), c) for c in self._backfill.columns)
         return any(m is not None and (m.revision, m.round) >= (c.revision, c.round) for m, c in memories)
 
-    def tasks(self, site: Site, table: Any, base: int) -> list[Task]:
+    def tasks(self, site: Site, base: int) -> list[Task]:
         """List the files to rewrite: those the manifests cannot clear; in a fill, those that do hold unfilled rows.
 
         A legitimate NULL looks like a missing value to a manifest, so a fill, which may run often, asks the rows.
         """
-        tasks = live_tasks(table, base, self._wants)
+        tasks = site.live(base, self._wants)
         if not self._backfill.is_fill or not tasks:
             return tasks
         frame = site.at(base)
@@ -52,9 +51,9 @@ class BackfillKind:
         """Bound chunks in bytes."""
         return chunked(tasks, self._chunk_bytes)
 
-    def make(self, site: Site, table: Any, chunk: Sequence[Task], base: int) -> list[Any]:
+    def make(self, site: Site, chunk: Sequence[Task], base: int) -> list[Any]:
         """Splice the values into the files that can take them, and write the others anew."""
-        return fill_files(site, table, chunk, self._backfill, splices=self._splices)
+        return site.fill(chunk, self._backfill, splices=self._splices)
 
     def keeps_rows(self) -> bool:
         """Values change, rows do not."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,6 +13,7 @@ from reconciler.engines.splice.footer import (
     ColumnMetaData,
     FileMetaData,
     PageEncodingStats,
+    Readable,
     RowGroup,
     SchemaElement,
     read_footer,
@@ -54,17 +55,16 @@ class Opened:
         return data
 
 
-def without_filters(table: Any, tasks: Sequence[Task], columns: Collection[int]) -> set[str]:
+def without_filters(open_: Callable[[str], Readable], tasks: Sequence[Task], columns: Collection[int]) -> set[str]:
     """Return the paths of the files in which one of these columns (field ids) has no bloom filter, nor needs one."""
-    io = table.io()
     candidates = [task for task in tasks if task.is_parquet]
     with ThreadPoolExecutor(_THREADS) as pool:
-        found = pool.map(lambda task: has_filters(Opened(io, task.path), columns), candidates)
+        found = pool.map(lambda task: has_filters(open_(task.path), columns), candidates)
         lacking = {task.path for task, has in zip(candidates, found, strict=True) if not has}
     return lacking | {task.path for task in tasks if not task.is_parquet}
 
 
-def has_filters(file: Opened, columns: Collection[int]) -> bool:
+def has_filters(file: Readable, columns: Collection[int]) -> bool:
     """Look into one footer; a footer that cannot be read has none."""
     try:
         meta = read_footer(file).meta

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from reconciler.engines.backfill_files import filled, staged_frame
-from reconciler.engines.data_files import Task, chunked, iterate, live_tasks
+from reconciler.engines.backfill_files import filled
+from reconciler.engines.data_files import Task, chunked
 from reconciler.engines.data_state import TableFacts
-from reconciler.engines.staged import Site, SnapshotKind
+from reconciler.engines.site import Site, SnapshotKind
 from reconciler.plan.maintenance import files_made, is_small, is_worthwhile
 from reconciler.plan.operations import Backfill
 from reconciler.plan.table_work import Maintain
@@ -32,9 +32,9 @@ class CompactionKind:
         """Any run compacts what it finds; its tick is in its id."""
         return False
 
-    def tasks(self, site: Site, table: Any, base: int) -> list[Task]:
+    def tasks(self, site: Site, base: int) -> list[Task]:
         """List the small files where writing them together makes fewer."""
-        small = live_tasks(table, base, lambda file: is_small(file.fileSizeInBytes(), self._work))
+        small = site.live(base, lambda file: is_small(file.fileSizeInBytes(), self._work))
         groups = (group for group in _by_place(small) if is_worthwhile([task.size for task in group], self._work))
         return [task for group in groups for task in group]
 
@@ -43,25 +43,18 @@ class CompactionKind:
         chunks = (chunk for group in _by_place(tasks) for chunk in chunked(_unsorted(group), self._chunk_bytes))
         return [chunk for chunk in chunks if len(chunk) > 1]
 
-    def make(self, site: Site, table: Any, chunk: Sequence[Task], base: int) -> list[Any]:
+    def make(self, site: Site, chunk: Sequence[Task], base: int) -> list[Any]:
         """Write a chunk's rows together: sorted when the table is, and otherwise in the order they have."""
-        writes = site.session._jvm.org.apache.iceberg.spark.FileRewriteCoordinator.get()
         count = files_made([task.size for task in chunk], self._work)
-        sorts = table.sortOrder().isSorted() and chunk[0].spec_id == table.spec().specId()
-        with staged_frame(site.session, table, chunk) as (frame, group):
-            writer = filled(frame, _AS_IT_IS).coalesce(count).write.format("iceberg")
-            try:
-                (
-                    writer.option("use-table-distribution-and-ordering", str(sorts).lower())
-                    .option("distribution-mode", "none")  # which leaves the order, within each of the files
-                    .option("target-file-size-bytes", self._work.target_bytes)
-                    .option("output-spec-id", chunk[0].spec_id)
-                    .mode("append")
-                    .save(group)
-                )
-                return list(iterate(writes.fetchNewFiles(table, group)))
-            finally:
-                writes.clearRewrite(table, group)
+        facts = site.table.facts()
+        sorts = bool(facts.default_sort_order_id) and chunk[0].spec_id == facts.default_spec_id
+        options = {
+            "use-table-distribution-and-ordering": str(sorts).lower(),
+            "distribution-mode": "none",  # which leaves the order, within each of the files
+            "target-file-size-bytes": str(self._work.target_bytes),
+            "output-spec-id": str(chunk[0].spec_id),
+        }
+        return site.rewrite(chunk, lambda frame: filled(frame, _AS_IT_IS).coalesce(count), options)
 
     def keeps_rows(self) -> bool:
         """Rows move, none comes or goes."""

@@ -6,6 +6,7 @@ base was observed again; the window in between remains, and everything larger be
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -30,12 +31,15 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
 _FIRST_TRIES = 3
+_SERVER_ERRORS = "SQLQueryContextLogger"
+"""PySpark prints every error of the server with all its text, which may quote rows; the error itself is raised too."""
 INSTALL_HINT = "Run `pip install 'laketable[connect]'`."
 
 
 def connect_session(url: str) -> SparkSession:
     """Open a session at a Spark Connect address (`sc://host:port`); it may hold a token and is never shown."""
     check_pyspark()
+    logging.getLogger(_SERVER_ERRORS).disabled = True
     try:
         from pyspark.sql.connect.client.retries import DefaultPolicy
         from pyspark.sql.connect.session import SparkSession

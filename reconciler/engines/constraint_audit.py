@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reconciler.engines.data_files import live_tasks
+from reconciler.engines.frames import functions_of
 from reconciler.engines.validation import count_rows
 from reconciler.errors import InvalidTable
 from reconciler.plan.amounts import plural
@@ -14,9 +14,9 @@ from reconciler.plan.operations import Backfill, Refresh, Rewrite, Work
 from reconciler.plan.row_work import RowCheck
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
-    from reconciler.engines.staged import Site
+    from reconciler.engines.site import Site
 
 
 def audit_constraints(site: Site, head: int, added: Sequence[Any]) -> None:
@@ -25,9 +25,8 @@ def audit_constraints(site: Site, head: int, added: Sequence[Any]) -> None:
     if not checks or not added:
         return
     paths = {str(file.location()) for file in added}
-    table = site.table.load()
-    tasks = live_tasks(table, head, lambda file: str(file.location()) in paths)
-    found = count_rows(site, table, tasks, lambda frame: _broken(checks)) if tasks else {}
+    tasks = site.live(head, lambda file: str(file.location()) in paths)
+    found = count_rows(site, tasks, lambda frame: _broken(frame, checks)) if tasks else {}
     for fault, count in found.items():
         if count.rows:
             raise InvalidTable(
@@ -37,9 +36,8 @@ def audit_constraints(site: Site, head: int, added: Sequence[Any]) -> None:
             )
 
 
-def _broken(checks: Sequence[RowCheck]) -> Mapping[str, Column]:
-    from pyspark.sql import functions as F
-
+def _broken(frame: DataFrame, checks: Sequence[RowCheck]) -> Mapping[str, Column]:
+    F = functions_of(frame)
     return {check.fault: ~F.expr(check.sql) for check in checks}
 
 

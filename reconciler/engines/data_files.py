@@ -10,8 +10,13 @@ import msgspec
 CHUNK_BYTES = 1 << 30
 
 
+def everything(file: Any) -> bool:
+    """Pick every file."""
+    return True
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One live data file; `java` is Iceberg's FileScanTask."""
+    """One live data file; `java` is Iceberg's FileScanTask, or what answers like one."""
 
     path: str
     size: int
@@ -54,7 +59,10 @@ def task_of(task: Any) -> Task:
 
 
 def iterate(iterable: Any) -> Iterator[Any]:
-    """Walk a Java Iterable."""
+    """Walk a Java Iterable, or one of ours."""
+    if isinstance(iterable, tuple):
+        yield from iterable
+        return
     iterator = iterable.iterator()
     while iterator.hasNext():
         yield iterator.next()
@@ -76,3 +84,19 @@ def chunked(tasks: Sequence[Task], chunk_bytes: int) -> list[list[Task]]:
 def rows_of(files: Iterable[Any]) -> int:
     """Add up the rows of Iceberg's DataFiles."""
     return sum(file.recordCount() for file in files)
+
+
+def listed_rows(table: Any, snapshot_id: int) -> int | None:
+    """Add up the live rows that a snapshot's list of manifests states; None: rows are deleted in part, or it says less.
+
+    Whoever wrote a manifest may have stated it wrongly: equal sums prove something, others call for counting.
+    """
+    snapshot, io, total = table.snapshot(snapshot_id), table.io(), 0
+    if snapshot is None or not snapshot.deleteManifests(io).isEmpty():
+        return None
+    for manifest in snapshot.dataManifests(io):
+        added, existing = manifest.addedRowsCount(), manifest.existingRowsCount()
+        if added is None or existing is None:
+            return None
+        total += added + existing
+    return total

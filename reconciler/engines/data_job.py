@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from reconciler.engines.backfill_kind import BackfillKind
@@ -13,11 +14,14 @@ from reconciler.engines.maintenance import MaintenanceWork
 from reconciler.engines.refresh_kind import RefreshKind
 from reconciler.engines.restore_kind import RestoreKind
 from reconciler.engines.rewrite_kind import RewriteKind
-from reconciler.engines.staged import Kind, MakeTable, Site, StagedWork
+from reconciler.engines.site import Site
+from reconciler.engines.spark_site import SparkSite
+from reconciler.engines.staged import Kind, StagedWork
 from reconciler.engines.staging import StagingTable
 from reconciler.engines.swap_check import SwapCheck
 from reconciler.engines.validation import ScanStaged, ValidationScan
 from reconciler.errors import InvalidInput
+from reconciler.model.table import TableIdent
 from reconciler.plan.index_work import CountDistinct
 from reconciler.plan.operations import Backfill, Operation, Refresh, Rewrite
 from reconciler.plan.row_work import Swap, Validate
@@ -27,6 +31,7 @@ from reconciler.ports import StagingRef
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MakeTable = Callable[["SparkSession", str, TableIdent], StagingTable]
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
@@ -62,37 +67,40 @@ class SparkEngine:
     def execute(self, operation: Operation, ref: StagingRef, tell: Tell) -> StagedWork | ScanStaged | MaintenanceWork:
         """Write what is left of an operation on its branch, and audit it; a scan only looks."""
         table = self._table(self._session, self._catalog, ref.table)
-        site = Site(self._session, self._catalog, table, operation, ref, tell)
-        work = self._unstaged(site) or StagedWork(site, self._kind(operation))
+        site = SparkSite(self._session, self._catalog, table, operation, ref, tell)
+        work = work_of(site, self._chunk_bytes, splices=self._splices)
         work.stage()
         return work
 
-    def _unstaged(self, site: Site) -> ScanStaged | MaintenanceWork | None:
-        match site.operation.work:
-            case Validate() as work:
-                return ValidationScan(site, work)
-            case CountDistinct() as work:
-                return CountedColumns(site, work)
-            case Swap() as work:
-                return SwapCheck(site, work)
-            case Maintain() as work if work.step is not MaintenanceStep.COMPACT:
-                return MaintenanceWork(site, work)
-            case _:
-                return None
-
     resume = execute
 
-    def _kind(self, operation: Operation) -> Kind:
-        match operation.work:
-            case Backfill() as backfill:
-                return BackfillKind(backfill, self._chunk_bytes, splices=self._splices)
-            case Rewrite() as rewrite:
-                return RewriteKind(rewrite, operation, self._chunk_bytes)
-            case Refresh() as refresh:
-                return RefreshKind(operation, refresh)
-            case Restore() as restore:
-                return RestoreKind(restore, self._chunk_bytes)
-            case Maintain(step=MaintenanceStep.COMPACT) as work:
-                return CompactionKind(work, self._chunk_bytes)
-            case _:
-                raise InvalidInput(f"A data job has nothing to do for {operation.kind.value}.")
+
+def work_of(site: Site, chunk_bytes: int, *, splices: bool = True) -> StagedWork | ScanStaged | MaintenanceWork:
+    """Pick what carries an operation out, wherever it works."""
+    match site.operation.work:
+        case Validate() as work:
+            return ValidationScan(site, work)
+        case CountDistinct() as work:
+            return CountedColumns(site, work)
+        case Swap() as work:
+            return SwapCheck(site, work)
+        case Maintain() as work if work.step is not MaintenanceStep.COMPACT:
+            return MaintenanceWork(site, work)
+        case _:
+            return StagedWork(site, _kind(site.operation, chunk_bytes, splices=splices))
+
+
+def _kind(operation: Operation, chunk_bytes: int, *, splices: bool) -> Kind:
+    match operation.work:
+        case Backfill() as backfill:
+            return BackfillKind(backfill, chunk_bytes, splices=splices)
+        case Rewrite() as rewrite:
+            return RewriteKind(rewrite, operation, chunk_bytes)
+        case Refresh() as refresh:
+            return RefreshKind(operation, refresh)
+        case Restore() as restore:
+            return RestoreKind(restore, chunk_bytes)
+        case Maintain(step=MaintenanceStep.COMPACT) as work:
+            return CompactionKind(work, chunk_bytes)
+        case _:
+            raise InvalidInput(f"A data job has nothing to do for {operation.kind.value}.")

@@ -11,14 +11,22 @@ from enum import StrEnum
 
 import msgspec
 
-from reconciler.model.metadata import MAIN, PartitionStatisticsJson, RefJson, SnapshotLogEntry, StatisticsJson
+from reconciler.model.metadata import (
+    MAIN,
+    PartitionStatisticsJson,
+    RefJson,
+    SchemaJson,
+    SnapshotLogEntry,
+    SpecJson,
+    StatisticsJson,
+    canonical_fields,
+)
+from reconciler.model.types import StructType
 from reconciler.plan.data import branch_of, done_key
 from reconciler.plan.operations import Operation
 
 OPERATION_STAMP = "laketable.operation"
 CHUNK_STAMP = "laketable.chunk"
-FILES_STAMP = "laketable.files"
-"""On what an engine that can only append has made: the place in the list of files that it is to replace."""
 ROOT_STAMP = "laketable.root"
 """On the empty snapshot from which work on a table without rows starts."""
 
@@ -39,6 +47,7 @@ class SnapshotFacts(msgspec.Struct, frozen=True, rename="kebab"):
 
     snapshot_id: int
     parent_snapshot_id: int | None = None
+    schema_id: int | None = None
     sequence_number: int = 0
     timestamp_ms: int = 0
     summary: Mapping[str, str] = {}
@@ -52,6 +61,9 @@ class TableFacts(msgspec.Struct, frozen=True, rename="kebab"):
     current_schema_id: int
     default_spec_id: int
     default_sort_order_id: int = 0
+    location: str = ""
+    schemas: tuple[msgspec.Raw, ...] = ()
+    partition_specs: tuple[SpecJson, ...] = ()
     refs: Mapping[str, RefJson] = {}
     properties: Mapping[str, str] = {}
     snapshots: tuple[SnapshotFacts, ...] = ()
@@ -69,6 +81,15 @@ class TableFacts(msgspec.Struct, frozen=True, rename="kebab"):
         """Return a branch's head; None when there is no such branch."""
         found = self.refs.get(ref)
         return found.snapshot_id if found else None
+
+    def schema(self, schema_id: int | None = None) -> StructType:
+        """Return one of the table's schemas, the present one by default."""
+        wanted = self.current_schema_id if schema_id is None else schema_id
+        for raw in self.schemas:
+            found = msgspec.json.decode(raw, type=SchemaJson)
+            if found.schema_id == wanted:
+                return StructType(canonical_fields(found.fields))
+        raise KeyError(wanted)
 
     def ancestors(self, snapshot_id: int | None) -> Iterator[SnapshotFacts]:
         """Walk from a snapshot to its oldest ancestor that the metadata still has."""
@@ -100,11 +121,8 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     is_current: bool = False
 
 
-def position(facts: TableFacts, wanted: Operation, *, appends: bool = False) -> Position:
-    """Tell what an operation's next step is; `appends`: for an engine that publishes what it appended by reference.
-
-    Neither engine can go on with what the other left on the branch.
-    """
+def position(facts: TableFacts, wanted: Operation) -> Position:
+    """Tell what an operation's next step is."""
     operation = wanted.id
     branch = branch_of(operation)
     has_branch = branch in facts.refs
@@ -121,8 +139,6 @@ def position(facts: TableFacts, wanted: Operation, *, appends: bool = False) -> 
         if snapshot.summary.get(OPERATION_STAMP) != operation:
             base, is_root = snapshot.snapshot_id, ROOT_STAMP in snapshot.summary
             break
-        if appends is not (FILES_STAMP in snapshot.summary):
-            return Position(step=Step.START_OVER)
         chunks.append(snapshot.snapshot_id)
     else:
         return Position(step=Step.START_OVER)  # what it started from has expired

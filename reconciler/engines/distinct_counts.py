@@ -1,4 +1,4 @@
-"""Count distinct values through Iceberg's own actions, which write a Puffin file and name it in the metadata.
+"""Count distinct values by Iceberg's own procedures, which write a Puffin file and name it in the metadata.
 
 They commit by themselves, and may: a statistics file belongs to one snapshot and changes no row, a second one for the
 same snapshot takes the place of the first, and no writer's commit conflicts with it. A run that was cut off is found
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reconciler.engines.data_files import live_tasks
 from reconciler.engines.data_state import TableFacts
-from reconciler.engines.java_errors import translate
+from reconciler.engines.sql import literal, procedure
 from reconciler.engines.validation import ScanStaged
 from reconciler.errors import CommitStateUnknown
 from reconciler.model.metadata import counted_fields
@@ -19,7 +18,7 @@ from reconciler.plan.events import Progress
 from reconciler.plan.index_work import CountDistinct
 
 if TYPE_CHECKING:
-    from reconciler.engines.staged import Site
+    from reconciler.engines.site import Site
 
 ATTEMPTS = 3
 """How often counting starts over when the catalog did not take its result: a refusal that passes costs no run."""
@@ -33,12 +32,11 @@ class CountedColumns(ScanStaged):
         self._work = work
 
     def _scan(self, head: int) -> None:
-        work, where = self._work, str(self._site.ref.table)
+        work = self._work
         counts, partitions = self._missing(self._site.table.facts(), head)
         if not counts and not partitions:
             return
-        table = self._site.table.load()
-        tasks = live_tasks(table, head, lambda file: True)
+        tasks = self._site.live(head)
         self.files, self.rows = len(tasks), sum(task.rows for task in tasks)
         step = f"counting distinct values of {', '.join(work.columns)}"
         self._site.tell(Progress(table=self._site.ref.table, operation=self._site.operation.id, step=step))
@@ -50,20 +48,20 @@ class CountedColumns(ScanStaged):
                 counts, partitions = self._missing(self._site.table.facts(), head)
                 if not counts and not partitions:
                     return
-                told = translate(error, where, committing=True)
+                told = self._site.told(error, committing=True)
                 if not attempts_left or not isinstance(told, CommitStateUnknown):
                     raise told from error
 
     def _count_missing(self, head: int, *, counts: bool, partitions: bool) -> None:
-        jvm, table = self._site.session._jvm, self._site.table.load()
-        actions = jvm.org.apache.iceberg.spark.actions.SparkActions.get(self._site.session._jsparkSession)
         if counts:
-            names = self._site.session.sparkContext._gateway.new_array(jvm.java.lang.String, len(self._work.columns))
-            for place, name in enumerate(self._work.columns):
-                names[place] = name
-            actions.computeTableStats(table).columns(names).snapshot(head).execute()
+            names = ", ".join(literal(name) for name in self._work.columns)
+            self._call("compute_table_stats", f"snapshot_id => {head}, columns => array({names})")
         if partitions:
-            actions.computePartitionStats(table).snapshot(head).execute()
+            self._call("compute_partition_stats", f"snapshot_id => {head}")
+
+    def _call(self, name: str, arguments: str) -> None:
+        site = self._site
+        site.session.sql(procedure(site.catalog, name, site.ref.table, arguments)).collect()
 
     def _missing(self, facts: TableFacts, head: int) -> tuple[bool, bool]:
         """Say which of the two kinds of statistics the metadata does not name for a snapshot."""

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from reconciler.engines.backfill_files import filled, row_error, staged_frame
-from reconciler.engines.data_files import Task, iterate
+from reconciler.engines.backfill_files import filled
+from reconciler.engines.data_files import Task
+from reconciler.engines.data_state import TableFacts
+from reconciler.engines.frames import functions_of
+from reconciler.engines.sql import identifier
 from reconciler.engines.zorder import z_value
-from reconciler.model.metadata import SchemaJson
-from reconciler.model.types import FieldPath, StructType, paths_by_id
+from reconciler.model.types import FieldPath, paths_by_id
 from reconciler.plan.operations import Backfill
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, DataFrameWriter
+    from pyspark.sql import Column, DataFrame
 
-    from reconciler.engines.staged import Site
+    from reconciler.engines.site import Site
 
 _TARGET = "write.target-file-size-bytes"
 _TARGET_BYTES = 512 << 20
@@ -29,69 +29,45 @@ _FUNCTIONS = {"year": "years", "month": "months", "day": "days", "hour": "hours"
 _Z = "_laketable_z"
 
 
-def lay_out(site: Site, table: Any, tasks: Sequence[Task], backfill: Backfill, curve: Sequence[FieldPath]) -> list[Any]:
+def lay_out(site: Site, tasks: Sequence[Task], backfill: Backfill, curve: Sequence[FieldPath]) -> list[Any]:
     """Rewrite files into the table's layout, with the values of computed columns, and return the new ones.
 
     `curve` are the columns of a z-order; without them the table's own sort order decides.
     """
-    writes = site.session._jvm.org.apache.iceberg.spark.FileRewriteCoordinator.get()
-    with staged_frame(site.session, table, tasks) as (staged, group):
-        frame = filled(staged, backfill)
-        try:
-            writer = _along_curve(site, table, tasks, frame, curve) if curve else _as_the_table_says(table, frame)
-            writer.option("output-spec-id", table.spec().specId()).mode("append").save(group)
-            return list(iterate(writes.fetchNewFiles(table, group)))
-        except Exception as error:
-            told = row_error(error)
-            if told is None:
-                raise
-            raise told from error
-        finally:
-            writes.clearRewrite(table, group)
-
-
-def _as_the_table_says(table: Any, frame: DataFrame) -> DataFrameWriter:
-    """Distribute by partition; a sorted table by ranges, so that its files do not overlap."""
-    mode = "range" if table.sortOrder().isSorted() else "hash"
-    return frame.write.format("iceberg").option("distribution-mode", mode).option("fanout-enabled", "false")
+    facts = site.table.facts()
+    options = {"fanout-enabled": "false", "output-spec-id": str(facts.default_spec_id)}
+    if curve:
+        options["use-table-distribution-and-ordering"] = "false"
+        return site.rewrite(
+            tasks, lambda frame: _along_curve(site, facts, tasks, filled(frame, backfill), curve), options
+        )
+    # Distributed by partition; a sorted table by ranges, so that its files do not overlap.
+    options["distribution-mode"] = "range" if facts.default_sort_order_id else "hash"
+    return site.rewrite(tasks, lambda frame: filled(frame, backfill), options)
 
 
 def _along_curve(
-    site: Site, table: Any, tasks: Sequence[Task], frame: DataFrame, curve: Sequence[FieldPath]
-) -> DataFrameWriter:
-    partitions = _partition_values(site, table)
-    target = int(table.properties().get(_TARGET) or _TARGET_BYTES)
+    site: Site, facts: TableFacts, tasks: Sequence[Task], frame: DataFrame, curve: Sequence[FieldPath]
+) -> DataFrame:
+    target = int(facts.properties.get(_TARGET) or _TARGET_BYTES)
     count = max(1, -(-sum(task.size for task in tasks) // target))
     placed = frame.withColumn(_Z, z_value(frame, curve))
-    order = [*partitions, placed[_Z]]
-    sorted_ = placed.repartitionByRange(count, *order).sortWithinPartitions(*order).drop(_Z)
-    writer = sorted_.write.format("iceberg").option("use-table-distribution-and-ordering", "false")
-    return writer.option("fanout-enabled", "false")
+    order = [*_partition_values(site, facts, frame), placed[_Z]]
+    return placed.repartitionByRange(count, *order).sortWithinPartitions(*order).drop(_Z)
 
 
-def _partition_values(site: Site, table: Any) -> list[Column]:
+def _partition_values(site: Site, facts: TableFacts, frame: DataFrame) -> list[Column]:
     """Return the partition of a row as Iceberg's own functions compute it."""
-    from pyspark.sql import functions as F
-
-    paths, found = column_paths(site, table), []
-    for field in iterate(table.spec().fields()):
-        column = ".".join(_quoted(part) for part in paths.get(field.sourceId(), ()))
-        name, _, number = str(field.transform().toString()).rstrip("]").partition("[")
+    F, paths, found = functions_of(frame), paths_by_id(facts.schema()), list["Column"]()
+    spec = next(spec for spec in facts.partition_specs if spec.spec_id == facts.default_spec_id)
+    for field in spec.fields:
+        column = ".".join(identifier(part) for part in paths.get(field.source_id, ()))
+        name, _, number = field.transform.rstrip("]").partition("[")
         if name == "void":
             continue
         if name == "identity":
             found.append(F.expr(column))
             continue
         arguments = f"{number}, {column}" if number else column
-        found.append(F.expr(f"{_quoted(site.catalog)}.system.{_FUNCTIONS.get(name, name)}({arguments})"))
+        found.append(F.expr(f"{identifier(site.catalog)}.system.{_FUNCTIONS.get(name, name)}({arguments})"))
     return found
-
-
-def column_paths(site: Site, table: Any) -> dict[int, FieldPath]:
-    """Return the columns of the table's schema by field id; a name may hold a dot, so Iceberg's own text is no path."""
-    schema = site.session._jvm.org.apache.iceberg.SchemaParser.toJson(table.schema())
-    return paths_by_id(StructType(msgspec.json.decode(schema, type=SchemaJson).fields))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

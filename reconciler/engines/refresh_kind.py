@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reconciler.engines.data_files import Task, live_tasks, rows_of
+from reconciler.engines.data_files import Task, rows_of
 from reconciler.engines.data_state import OPERATION_STAMP, Step, TableFacts, position
-from reconciler.engines.refresh_rows import ViewRows, row_failure
-from reconciler.engines.source_changes import SourceChange, Unreadable, source_change
-from reconciler.engines.staged import Site, SnapshotKind
-from reconciler.engines.staging import FilesMoved
-from reconciler.errors import InvalidTable, LakeError
+from reconciler.engines.refresh_rows import ViewRows
+from reconciler.engines.site import FilesMoved, Site, SnapshotKind
+from reconciler.engines.source_changes import SourceChange, Unreadable
+from reconciler.errors import InvalidTable
 from reconciler.plan.data import done_key, is_our_branch
 from reconciler.plan.events import Progress
 from reconciler.plan.operations import Operation, Refresh
@@ -47,7 +46,7 @@ class RefreshKind:
         memory = remembered_view(facts.properties)
         return memory is not None and memory.round >= self._refresh.round
 
-    def tasks(self, site: Site, table: Any, base: int) -> list[Task]:
+    def tasks(self, site: Site, base: int) -> list[Task]:
         """List all files of the view, unless its new rows only come on top."""
         facts = site.table.facts()
         branch = facts.ancestors(facts.head_of(site.ref.branch))
@@ -59,7 +58,7 @@ class RefreshKind:
         if others:
             site.table.drop_branches(others, site.ref.uuid)
         self._choose(site, facts, base)
-        found = [] if self._adds_only else live_tasks(table, base, lambda file: True)
+        found = [] if self._adds_only else site.live(base)
         self._base_files = len(found)
         return found
 
@@ -67,19 +66,16 @@ class RefreshKind:
         """Do it all in one commit; a branch that has it needs no other."""
         return [] if self._has_written else [tasks]
 
-    def make(self, site: Site, table: Any, chunk: Sequence[Task], base: int) -> list[Any]:
+    def make(self, site: Site, chunk: Sequence[Task], base: int) -> list[Any]:
         """Write the new rows."""
         with ViewRows(site, self._refresh).open() as rows:
             # A merge of few rows is over before many small tasks have started; a big query needs them.
             partitions = min(_MAX_PARTITIONS, 1 + self._operation.cost.bytes_read // _SHUFFLED_BYTES)
             site.session.conf.set("spark.sql.shuffle.partitions", str(partitions))
             try:
-                frame = self._frame(site, rows)
-            except LakeError:
-                raise
+                return rows.write(self._frame(site, rows))
             except Exception as error:
-                raise row_failure(error, str(site.ref.table)) from error
-            return rows.write(frame, table)
+                raise site.told(error) from error
 
     def _frame(self, site: Site, rows: ViewRows) -> DataFrame:
         try:
@@ -123,9 +119,11 @@ class RefreshKind:
             return
         try:
             self._require_own_rows(facts, base)
-            table = ViewRows(site, self._refresh).source(source)
-            change = source_change(table, source.since, source.snapshot_id, str(source.table))
-            self._make, self._adds_only = self._way(site, base, change)
+            sources = site.sources()
+            try:
+                self._make, self._adds_only = self._way(site, base, sources.changes(source))
+            finally:
+                sources.close()
         except Unreadable as unreadable:
             self._tell_full(site, unreadable)
 

@@ -11,18 +11,18 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from reconciler.engines.data_files import Task, iterate, live_tasks
+from reconciler.engines.frames import functions_of, is_remote
 from reconciler.engines.java_errors import class_names, translate
 from reconciler.engines.source_changes import SourceChange, Unreadable
-from reconciler.engines.staged import Site
-from reconciler.engines.staging import StagingTable
-from reconciler.engines.table_cache import table_cache
-from reconciler.errors import CommitConflict, InvalidInput, LakeError
+from reconciler.engines.sql import identifier, table_name
+from reconciler.errors import InvalidInput, LakeError
 from reconciler.model.table import TableIdent
 from reconciler.plan.operations import Refresh, Slot, SourceRead
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+    from reconciler.engines.site import Site
 
 _MERGE = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
 _LEAVES = frozenset({"DataSourceV2Relation", "DataSourceV2ScanRelation", "LocalRelation"})
@@ -37,7 +37,9 @@ class ViewRows:
         self._site, self._refresh = site, refresh
         self._session = site.session
         self._stack = ExitStack()
-        self._tables: dict[TableIdent, Any] = {}
+        self._sources = site.sources()
+        self._stack.callback(self._sources.close)
+        self._name = table_name(site.catalog, site.ref.table)
         self._prefix = f"lt_{uuid4().hex}"
         self._names = 0
 
@@ -59,14 +61,13 @@ class ViewRows:
 
     def merged(self, before: DataFrame, change: SourceChange) -> DataFrame:
         """Merge the groups of the added rows into those there are."""
-        from pyspark.sql import functions as F
-
+        F = functions_of(before)
         new = self.appended(change)
         self._require_own_types(new)
         both = before.select(*self._refresh.columns).unionAll(new.select(*self._refresh.columns))
         merge = {"sum": F.sum, "min": F.min, "max": F.max}
-        measures = [merge[_MERGE[f]](_column(name)).alias(name) for name, f in self._refresh.measures.items()]
-        keys = [_column(name) for name in self._refresh.keys]
+        measures = [merge[_MERGE[f]](_column(F, name)).alias(name) for name, f in self._refresh.measures.items()]
+        keys = [_column(F, name) for name in self._refresh.keys]
         if not measures:
             return both.distinct()
         return both.groupBy(*keys).agg(*measures)
@@ -105,71 +106,29 @@ class ViewRows:
     def _delta(self) -> SourceRead:
         return next(source for source in self._refresh.sources if source.table == self._refresh.delta)
 
-    def source(self, source: SourceRead) -> Any:
-        """Load a source's table; another table of that name is a conflict."""
-        if source.table not in self._tables:
-            table = StagingTable(self._session, self._site.catalog, source.table).load()
-            if str(table.uuid().toString()) != source.uuid:
-                raise CommitConflict("It was dropped and made anew.", where=str(source.table), hint="Plan again.")
-            self._tables[source.table] = table
-        return self._tables[source.table]
-
-    def _pinned(self, source: SourceRead) -> DataFrame:
-        """Read a source at its watermark, under its schema of today."""
-        name = _table_name(self._site.catalog, source.table)
-        table = self.source(source)
-        if source.snapshot_id is None:
-            return self._session.table(name).where("false")
-        snapshot = table.snapshot(source.snapshot_id)
-        if snapshot is None:
-            raise CommitConflict(
-                f"Its snapshot {source.snapshot_id} expired before it was read.",
-                where=str(source.table),
-                hint="Apply again.",
-            )
-        if snapshot.schemaId() == table.schema().schemaId():
-            return self._session.read.option("versionAsOf", str(source.snapshot_id)).table(name)
-        return self._tasks(table, live_tasks(table, source.snapshot_id, lambda file: True), name)
-
-    def _staged(self, tasks: Sequence[Task]) -> DataFrame:
-        """Read some files of the changed source: the columns that the query reads."""
-        source = self._delta
-        frame = self._tasks(self.source(source), tasks, _table_name(self._site.catalog, source.table))
-        names = list(dict.fromkeys(path[0] for path in source.columns))
-        return frame.select(*map(_column, names)) if names else frame
-
-    def _tasks(self, table: Any, tasks: Sequence[Task], name: str) -> DataFrame:
-        if not tasks:
-            return self._session.table(name).where("false")
-        spark = self._session._jvm.org.apache.iceberg.spark
-        group, staged = str(uuid4()), self._session._jvm.java.util.ArrayList()
-        for task in tasks:
-            staged.add(task.java)
-        cache, reads = table_cache(self._session), spark.ScanTaskSetManager.get()
-        cache.add(group, table)
-        self._stack.callback(cache.remove, group)
-        reads.stageTasks(table, group, staged)
-        self._stack.callback(reads.removeTasks, table, group)
-        return self._session.read.format("iceberg").load(group)
+    def _staged(self, part: Sequence[Any]) -> DataFrame:
+        """Read one side of what changed in the source: the columns that the query reads."""
+        frame = self._sources.rows(self._delta, part)
+        names = list(dict.fromkeys(path[0] for path in self._delta.columns))
+        return frame.select(*map(identifier, names)) if names else frame
 
     def _net(self, change: SourceChange) -> DataFrame:
         """Return the rows that really changed: a rewritten file carries most of its rows over."""
-        from pyspark.sql import functions as F
-
         old, new = self._staged(change.removed), self._staged(change.added)
+        F = functions_of(old)
         if any(word in field.dataType.simpleString() for field in old.schema.fields for word in _UNGROUPED):
             return old.unionAll(new)
         sign = f"{self._prefix}_sign"
         both = old.withColumn(sign, F.lit(-1)).unionAll(new.withColumn(sign, F.lit(1)))
         names = old.columns
-        return both.groupBy(*map(_column, names)).agg(F.sum(sign).alias(sign)).where(f"`{sign}` <> 0").drop(sign)
+        return both.groupBy(*map(identifier, names)).agg(F.sum(sign).alias(sign)).where(f"`{sign}` <> 0").drop(sign)
 
     # ------------------------------------------------------------ the query
 
     def _query(self, instead: dict[TableIdent, DataFrame]) -> DataFrame:
         """Run the query with some tables replaced, every other one pinned."""
         relations = {
-            source.table: self._view(instead[source.table] if source.table in instead else self._pinned(source))
+            source.table: self._view(instead[source.table] if source.table in instead else self._sources.pinned(source))
             for source in self._refresh.sources
         }
         text = "".join(p if isinstance(p, str) else _relation(p, relations) for p in self._refresh.pieces)
@@ -186,27 +145,14 @@ class ViewRows:
 
     def _fitted(self, frame: DataFrame) -> DataFrame:
         """Give rows the columns of the view's table, converted to their types."""
-        fields = self._session.table(_table_name(self._site.catalog, self._site.ref.table)).schema.fields
-        return frame.select(*(_column(field.name).cast(field.dataType).alias(field.name) for field in fields))
+        fields, F = self._session.table(self._name).schema.fields, functions_of(frame)
+        return frame.select(*(_column(F, field.name).cast(field.dataType).alias(field.name) for field in fields))
 
     # ------------------------------------------------------------ write
 
-    def write(self, frame: DataFrame, table: Any) -> list[Any]:
+    def write(self, frame: DataFrame) -> list[Any]:
         """Write rows as files of the view's table and return them; nothing is committed."""
-        spark = self._session._jvm.org.apache.iceberg.spark
-        group = str(uuid4())
-        cache, writes = table_cache(self._session), spark.FileRewriteCoordinator.get()
-        cache.add(group, table)
-        try:
-            self._fitted(frame).write.format("iceberg").option("fanout-enabled", "true").mode("append").save(group)
-            return [file.copy() for file in iterate(writes.fetchNewFiles(table, group))]
-        except LakeError:
-            raise
-        except Exception as error:
-            raise row_failure(error, str(self._site.ref.table)) from error
-        finally:
-            cache.remove(group)
-            writes.clearRewrite(table, group)
+        return self._site.append(self._fitted(frame), {"fanout-enabled": "true"})
 
 
 def row_failure(error: Exception, where: str) -> LakeError:
@@ -226,6 +172,8 @@ def row_failure(error: Exception, where: str) -> LakeError:
 
 def _check(frame: DataFrame) -> None:
     """Let Spark have the last word on what our parser let through: tables only, and the same rows every time."""
+    if is_remote(frame):
+        return  # a server shows no plan; there the parser has the last word
     plan = frame._jdf.queryExecution().analyzed()
     leaves = plan.collectLeaves()
     kinds = {str(leaves.apply(i).getClass().getSimpleName()) for i in range(leaves.size())}
@@ -237,29 +185,19 @@ def _check(frame: DataFrame) -> None:
 
 
 def _matching(rows: DataFrame, touched: DataFrame, keys: Sequence[str], how: str) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    other = touched.select(*(_column(key).alias(f"lt_key_{n}") for n, key in enumerate(keys)))
+    F = functions_of(rows)
+    other = touched.select(*(_column(F, key).alias(f"lt_key_{n}") for n, key in enumerate(keys)))
     same = F.lit(True)
     for n, key in enumerate(keys):
-        same = same & rows[_quoted(key)].eqNullSafe(other[f"lt_key_{n}"])
+        same = same & rows[identifier(key)].eqNullSafe(other[f"lt_key_{n}"])
     return rows.join(other, same, how)
 
 
 def _relation(slot: Slot, relations: dict[TableIdent, str]) -> str:
     name = relations[slot.table]
-    return name if slot.alias is None else f"{name} AS {_quoted(slot.alias)}"
+    return name if slot.alias is None else f"{name} AS {identifier(slot.alias)}"
 
 
-def _table_name(catalog: str, table: TableIdent) -> str:
-    return ".".join(_quoted(part) for part in (catalog, *table.namespace, table.name))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _column(name: str) -> Column:
-    from pyspark.sql import functions as F
-
-    return F.col(_quoted(name))
+def _column(F: Any, name: str) -> Column:
+    column: Column = F.col(identifier(name))
+    return column

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reconciler.engines.backfill_files import rewrite
-from reconciler.engines.data_files import Task, chunked, iterate, live_tasks
+from reconciler.engines.data_files import Task, chunked, iterate
 from reconciler.engines.data_state import TableFacts
-from reconciler.engines.staged import Site, SnapshotKind
+from reconciler.engines.site import Site, SnapshotKind
 from reconciler.errors import CommitConflict, InvalidTable
 from reconciler.plan.operations import Backfill
 from reconciler.plan.table_work import Restore
@@ -36,18 +36,19 @@ class RestoreKind:
         """Its id names the head that it starts from, so no other restore can be newer."""
         return False
 
-    def tasks(self, site: Site, table: Any, base: int) -> list[Task]:
+    def tasks(self, site: Site, base: int) -> list[Task]:
         """List the files of the approved head that the target lacks, and note those that come back.
 
         What others appended between the approval and the start is not in either, and stays.
         """
+        there = {snapshot.snapshot_id for snapshot in site.table.facts().snapshots}
         for snapshot_id in (self._restore.head, self._restore.target):
-            if table.snapshot(snapshot_id) is None:
+            if snapshot_id not in there:
                 raise CommitConflict(
                     f"Snapshot {snapshot_id} has expired meanwhile.", where=str(site.ref.table), hint="Plan again."
                 )
-        before = live_tasks(table, self._restore.head, lambda file: True)
-        after = live_tasks(table, self._restore.target, lambda file: True)
+        before = site.live(self._restore.head)
+        after = site.live(self._restore.target)
         same = {_key(task) for task in before} & {_key(task) for task in after}
         self._back = [task for task in after if _key(task) not in same]
         gone = [task for task in before if _key(task) not in same]
@@ -59,11 +60,11 @@ class RestoreKind:
         is_done = len(tasks) < self._all
         return [] if is_done or not (tasks or self._back) else [tasks]
 
-    def make(self, site: Site, table: Any, chunk: Sequence[Task], base: int) -> list[Any]:
+    def make(self, site: Site, chunk: Sequence[Task], base: int) -> list[Any]:
         """Write the files that come back, under the table's schema."""
         made: list[Any] = []
         for group in chunked(self._back, self._chunk_bytes):
-            made += rewrite(site.session, table, group, _AS_IT_IS)
+            made += rewrite(site, group, _AS_IT_IS)
         return made
 
     def keeps_rows(self) -> bool:

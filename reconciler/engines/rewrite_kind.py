@@ -12,13 +12,12 @@ from typing import Any
 
 from reconciler.engines.backfill_files import rewrite
 from reconciler.engines.backfill_kind import BackfillKind
-from reconciler.engines.bloom_filters import without_filters
-from reconciler.engines.data_files import Task, chunked, live_tasks
+from reconciler.engines.data_files import Task, chunked
 from reconciler.engines.data_state import OPERATION_STAMP, Step, TableFacts, position
-from reconciler.engines.layout_files import column_paths, lay_out
-from reconciler.engines.staged import Site, SnapshotKind
+from reconciler.engines.layout_files import lay_out
+from reconciler.engines.site import Site, SnapshotKind
 from reconciler.errors import CommitConflict, InvalidTable
-from reconciler.model.types import FieldPath
+from reconciler.model.types import FieldPath, paths_by_id
 from reconciler.plan.amounts import plural
 from reconciler.plan.built import Built, FileLayout, TableLayout, is_whole, lacks, ranges_of, read_built
 from reconciler.plan.operations import Aspect, AspectKind, Backfill, Operation, Rewrite
@@ -78,17 +77,17 @@ class RewriteKind:
 
     # ------------------------------------------------------------ files
 
-    def tasks(self, site: Site, table: Any, base: int) -> list[Task]:
+    def tasks(self, site: Site, base: int) -> list[Task]:
         """List the files that lack something, and note what each of them needs."""
         facts = site.table.facts()
         self._layout = _layout_of(facts)
-        tasks = live_tasks(table, base, lambda file: True)
-        valued = {task.path for task in self._values.tasks(site, table, base)} if self._values else set[str]()
-        self._needs = self._read_needs(table, tasks, facts, base, valued)
+        tasks = site.live(base)
+        valued = {task.path for task in self._values.tasks(site, base)} if self._values else set[str]()
+        self._needs = self._read_needs(site, tasks, facts, base, valued)
         return [task for task in tasks if task.path in self._needs]
 
     def _read_needs(
-        self, table: Any, tasks: Sequence[Task], facts: TableFacts, base: int, valued: set[str]
+        self, site: Site, tasks: Sequence[Task], facts: TableFacts, base: int, valued: set[str]
     ) -> dict[str, Need]:
         layout, files = _layout_of(facts), {task.path: _file_layout(task) for task in tasks}
         self._live = {file.sequence_number for file in files.values()}
@@ -101,7 +100,7 @@ class RewriteKind:
                 continue
             lacking = [task for task in tasks if lacks(aspect, files[task.path], layout, built)]
             if aspect.kind is AspectKind.BLOOM:
-                needs |= dict.fromkeys(without_filters(table, lacking, aspect.columns), Need.RENEW)
+                needs |= dict.fromkeys(site.without_filters(lacking, aspect.columns), Need.RENEW)
             else:
                 needs |= {task.path: Need.LAY_OUT for task in lacking}
         return needs
@@ -111,21 +110,21 @@ class RewriteKind:
         by_need = {need: [task for task in tasks if self._needs[task.path] is need] for need in Need}
         return [chunk for same in by_need.values() for chunk in chunked(same, self._chunk_bytes)]
 
-    def make(self, site: Site, table: Any, chunk: Sequence[Task], base: int) -> list[Any]:
+    def make(self, site: Site, chunk: Sequence[Task], base: int) -> list[Any]:
         """Write the files that replace a chunk."""
         backfill = self._rewrite.backfill or Backfill(columns=())
         match self._needs[chunk[0].path]:
             case Need.FILL if self._values is not None:
-                return list(self._values.make(site, table, chunk, base))
+                return list(self._values.make(site, chunk, base))
             case Need.LAY_OUT:
-                return lay_out(site, table, chunk, backfill, self._curve(site, table))
+                return lay_out(site, chunk, backfill, self._curve(site))
             case _:
-                return rewrite(site.session, table, chunk, backfill)
+                return rewrite(site, chunk, backfill)
 
-    def _curve(self, site: Site, table: Any) -> list[FieldPath]:
+    def _curve(self, site: Site) -> list[FieldPath]:
         """Return the columns of the z-order."""
         curve = next((a for a in self._rewrite.aspects if a.kind is AspectKind.ZORDER), None)
-        paths = column_paths(site, table) if curve else {}
+        paths = paths_by_id(site.table.facts().schema()) if curve else {}
         return [paths[field_id] for field_id in (curve.columns if curve else ())]
 
     def keeps_rows(self) -> bool:
@@ -137,11 +136,10 @@ class RewriteKind:
     def audit(self, site: Site, base: int, head: int, added: Sequence[Any]) -> None:
         """Require that the new files have what was wanted."""
         paths = {str(file.location()) for file in added}
-        table = site.table.load()
-        tasks = [task for task in live_tasks(table, head, lambda file: True) if task.path in paths]
+        tasks = site.live(head, lambda file: str(file.location()) in paths)
         layout = _layout_of(site.table.facts())
         for aspect in self._rewrite.aspects:
-            missing = self._missing(aspect, table, tasks, layout)
+            missing = self._missing(aspect, site, tasks, layout)
             if missing:
                 raise InvalidTable(
                     f"The audit found {plural(missing, 'new file')} without {_name(aspect)}; nothing is published.",
@@ -151,12 +149,12 @@ class RewriteKind:
         if self._values is not None:
             self._values.audit(site, base, head, added)
 
-    def _missing(self, aspect: Aspect, table: Any, tasks: Sequence[Task], layout: TableLayout) -> int:
+    def _missing(self, aspect: Aspect, site: Site, tasks: Sequence[Task], layout: TableLayout) -> int:
         match aspect.kind:
             case AspectKind.LAYOUT:
                 return sum(lacks(aspect, _file_layout(task), layout, None) for task in tasks)
             case AspectKind.BLOOM:
-                return len(without_filters(table, tasks, aspect.columns))
+                return len(site.without_filters(tasks, aspect.columns))
             case AspectKind.ZORDER:
                 return 0  # how rows lie within a file stands nowhere
 

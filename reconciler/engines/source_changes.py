@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.engines.data_files import Task, iterate, live_tasks, task_of
+from reconciler.errors import CommitConflict
+from reconciler.plan.operations import SourceRead
 
 _ADDING, _MOVING = "append", "replace"
 
@@ -27,10 +29,10 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """Files that came and files that went; rows that are in both did not change."""
+    """What came and what went, as `Sources` reads it: files, mostly; rows that are in both did not change."""
 
-    added: tuple[Task, ...]
-    removed: tuple[Task, ...] = ()
+    added: tuple[Any, ...]
+    removed: tuple[Any, ...] = ()
 
 
 def source_change(table: Any, since: int, until: int, name: str) -> SourceChange:
@@ -77,3 +79,15 @@ def _deletes(task: Task) -> list[str]:
     if not task.has_deletes:
         return []
     return sorted(f"{file.location()}@{file.contentOffset()}" for file in iterate(task.java.deletes()))
+
+
+def made_anew(source: SourceRead) -> CommitConflict:
+    """Say that a source is another table by now."""
+    return CommitConflict("It was dropped and made anew.", where=str(source.table), hint="Plan again.")
+
+
+def expired(source: SourceRead) -> CommitConflict:
+    """Say that a source cannot be read at its watermark."""
+    return CommitConflict(
+        f"Its snapshot {source.snapshot_id} expired before it was read.", where=str(source.table), hint="Apply again."
+    )

@@ -16,8 +16,8 @@ import msgspec
 from reconciler.engines.backfill_files import ROW_ID as ROW_ID_COLUMN
 from reconciler.engines.backfill_files import check_plan, first_value_of, rewrite, row_error, staged_frame
 from reconciler.engines.data_files import Task
+from reconciler.engines.spark_site import SparkSite
 from reconciler.engines.splice.locations import storage_properties
-from reconciler.engines.staged import Site
 from reconciler.model.metadata import canonical_fields
 from reconciler.model.table import DataFile
 from reconciler.model.types import Field, StructType
@@ -51,7 +51,9 @@ class _SchemaJson(msgspec.Struct, frozen=True):
     fields: tuple[Field, ...]
 
 
-def fill_files(site: Site, table: Any, tasks: Sequence[Task], backfill: Backfill, *, splices: bool = True) -> list[Any]:
+def fill_files(
+    site: SparkSite, table: Any, tasks: Sequence[Task], backfill: Backfill, *, splices: bool = True
+) -> list[Any]:
     """Write successors of files (of one partition spec and sort order) with their values, each its cheapest way."""
     lots, rewritten = parted(site.session, table, tasks, backfill) if splices else ({}, list(tasks))
     made: list[Any] = []
@@ -63,7 +65,7 @@ def fill_files(site: Site, table: Any, tasks: Sequence[Task], backfill: Backfill
             # What the plan called spliced is rewritten after all: some reasons only stand in the files.
             step = f"rewriting {plural(len(left), 'file')} that could not be spliced: {why}"
             site.tell(Progress(table=site.ref.table, operation=site.operation.id, step=step))
-    return made + rewrite(site.session, table, rewritten, backfill) if rewritten else made
+    return made + rewrite(site, rewritten, backfill) if rewritten else made
 
 
 def parted(

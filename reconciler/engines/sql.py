@@ -72,6 +72,12 @@ def table_name(catalog: str, table: TableIdent) -> str:
     return ".".join(identifier(part) for part in (catalog, *table.namespace, table.name))
 
 
+def procedure(catalog: str, name: str, table: TableIdent, arguments: str) -> str:
+    """Call one of Iceberg's procedures for a table."""
+    of_table = ".".join(identifier(part) for part in (*table.namespace, table.name))
+    return f"CALL {identifier(catalog)}.system.{name}(table => {literal(of_table)}, {arguments})"
+
+
 def render_all(changes: Sequence[Change], catalog: str, spec: TableSpec) -> list[str]:
     """Render changes to a table in order; properties of all changes share one statement."""
     statements: list[str] = []

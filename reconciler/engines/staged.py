@@ -8,17 +8,15 @@ What an operation does to which files is its `Kind`; this machine is the same fo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from reconciler.engines.constraint_audit import audit_constraints
-from reconciler.engines.data_files import Task, iterate, rows_of
-from reconciler.engines.data_progress import Counter, Tell
+from reconciler.engines.data_files import Task, rows_of
+from reconciler.engines.data_progress import Counter
 from reconciler.engines.data_state import CHUNK_STAMP, OPERATION_STAMP, Position, Step, TableFacts, position
 from reconciler.engines.records import Recorder
-from reconciler.engines.staging import Attempt, FilesMoved, StagingTable
+from reconciler.engines.site import Change, Draft, FilesMoved, Site, SnapshotKind
 from reconciler.errors import CommitConflict, InvalidTable, LakeError
 from reconciler.model.metadata import MAIN
 from reconciler.model.table import TableIdent
@@ -26,9 +24,6 @@ from reconciler.plan.data import branch_of, done_key
 from reconciler.plan.events import Progress
 from reconciler.plan.operations import Operation
 from reconciler.ports import CommitOutcome, StagingRef
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 ROUNDS = 4
 """How often work starts over because others rewrote or deleted what was being replaced."""
@@ -38,36 +33,6 @@ class PublishConflict(CommitConflict):
     """Others kept rewriting the files that were to be replaced."""
 
     reason = "PublishConflict"
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Where one operation works: a session of its own, the catalog's name in it, the table, the branch."""
-
-    session: SparkSession
-    catalog: str
-    table: StagingTable
-    operation: Operation
-    ref: StagingRef
-    tell: Tell
-
-    def at(self, snapshot_id: int) -> DataFrame:
-        """Read the table as of a snapshot."""
-        parts = (self.catalog, *self.ref.table.namespace, self.ref.table.name)
-        name = ".".join(f"`{part.replace('`', '``')}`" for part in parts)
-        return self.session.read.option("versionAsOf", str(snapshot_id)).table(name)
-
-    @property
-    def branch_place(self) -> str:
-        """Name table and branch for a message."""
-        return f"{self.ref.table} branch {self.ref.branch}"
-
-
-class SnapshotKind(StrEnum):
-    """What a commit tells changelog readers: values changed, or the same rows lie in other files."""
-
-    OVERWRITE = "overwrite"
-    REPLACE = "replace"
 
 
 class Kind(Protocol):
@@ -80,7 +45,7 @@ class Kind(Protocol):
         """Say whether a newer operation of this kind has been published: this one must not come back."""
         ...
 
-    def tasks(self, site: Site, table: Any, base: int) -> Sequence[Task]:
+    def tasks(self, site: Site, base: int) -> Sequence[Task]:
         """List the files of the base snapshot that are to be replaced, in a stable order."""
         ...
 
@@ -88,8 +53,8 @@ class Kind(Protocol):
         """Group them into commits on the branch. A chunk without files only adds some."""
         ...
 
-    def make(self, site: Site, table: Any, chunk: Sequence[Task], base: int) -> Sequence[Any]:
-        """Write the files that replace a chunk and return them as Iceberg's DataFiles; commit nothing."""
+    def make(self, site: Site, chunk: Sequence[Task], base: int) -> Sequence[Any]:
+        """Write the files that replace a chunk and return them; commit nothing."""
         ...
 
     def keeps_rows(self) -> bool:
@@ -112,7 +77,7 @@ class StagedWork:
         self._site, self._kind = site, kind
         self._table, self._operation, self._ref, self._tell = site.table, site.operation, site.ref, site.tell
         self._recorder = Recorder(site.operation, site.ref)
-        self._chunk_files: dict[tuple[int, str], list[Any]] = {}
+        self._changed: dict[int, tuple[list[Any], list[Any]]] = {}
         self._schema_id: int | None = None
         self._replayed = True
         self.main_moved = False
@@ -195,9 +160,9 @@ class StagedWork:
 
     def _write(self, found: Position) -> None:
         """Replace, chunk by chunk, the files of the base that no earlier chunk replaced."""
-        table = self._table.load()
-        replaced = {str(file.location()) for file in self._of_chunks(table, found, "removedDataFiles")}
-        tasks = self._kind.tasks(self._site, table, found.base)
+        _, removed = self._of_chunks(found)
+        replaced = {str(file.location()) for file in removed}
+        tasks = self._kind.tasks(self._site, found.base)
         chunks = self._kind.chunks([task for task in tasks if task.path not in replaced])
         earlier = [task for task in tasks if task.path in replaced]
         counter = Counter(self._tell, self._ref.table, self._operation.id, self._kind.step, tasks, earlier, len(chunks))
@@ -205,9 +170,9 @@ class StagedWork:
         stamps = self._stamps(self._table.facts())
         for chunk in chunks:
             if chunk_id_of(task.path for task in chunk) not in stamps:
-                made = self._kind.make(self._site, table, chunk, found.base)
+                made = self._kind.make(self._site, chunk, found.base)
                 self._check_rows(chunk, made)
-                self._commit_chunk(table, chunk, made, found.base)
+                self._commit_chunk(chunk, made, found.base)
             counter.add(chunk)
 
     def _check_rows(self, chunk: Sequence[Task], made: Sequence[Any]) -> None:
@@ -221,12 +186,12 @@ class StagedWork:
                 hint="Report this.",
             )
 
-    def _commit_chunk(self, table: Any, chunk: Sequence[Task], made: Sequence[Any], base: int) -> None:
+    def _commit_chunk(self, chunk: Sequence[Task], made: Sequence[Any], base: int) -> None:
         """Commit one chunk on the branch, unless a run beside this one has just done so."""
         chunk_id = chunk_id_of(task.path for task in chunk)
         branch = self._ref.branch
 
-        def change(table: Any, facts: TableFacts) -> Any:
+        def start(facts: TableFacts) -> Change | None:
             if chunk_id in self._stamps(facts):
                 return None
             if branch not in facts.refs:
@@ -235,17 +200,29 @@ class StagedWork:
                     where=str(self._ref.table),
                     hint="Plan again.",
                 )
-            made_of = self._change(table, [task.java.file() for task in chunk], made, base)
-            return made_of.toBranch(branch).set(CHUNK_STAMP, chunk_id)
+            return self._change([task.java.file() for task in chunk], made, base, branch, {CHUNK_STAMP: chunk_id})
 
-        def build(attempt: Attempt) -> bool:
-            if chunk_id in self._stamps(attempt.facts):
+        def build(draft: Draft) -> bool:
+            if chunk_id in self._stamps(draft.facts):
                 return False
-            attempt.builder.setBranchSnapshot(attempt.snapshot, branch)
+            draft.place(branch)
             return True
 
         # snapshots are numbered table-wide: one more on main must be a lost race, and not a refusal of our number
-        self._table.swap(build, change, uuid=self._ref.uuid, schema_id=self._schema_id, refs=(MAIN, branch))
+        self._table.swap(build, start, uuid=self._ref.uuid, schema_id=self._schema_id, refs=(MAIN, branch))
+
+    def _change(
+        self,
+        before: Sequence[Any],
+        after: Sequence[Any],
+        base: int,
+        branch: str,
+        stamps: Mapping[str, str] = {},
+    ) -> Change:
+        """Describe the snapshot that puts some files in the place of others."""
+        stamped = {OPERATION_STAMP: self._operation.id, **stamps}
+        kind = self._kind.snapshots
+        return Change(before=before, after=after, base=base, stamps=stamped, kind=kind, branch=branch)
 
     def _stamps(self, facts: TableFacts) -> set[str]:
         mine = self._operation.id
@@ -255,34 +232,16 @@ class StagedWork:
             if s.summary.get(OPERATION_STAMP) == mine
         }
 
-    def _change(self, table: Any, before: Iterable[Any], after: Iterable[Any], base: int) -> Any:
-        """Build the snapshot that puts some files in the place of others."""
-        if self._kind.snapshots is SnapshotKind.REPLACE:
-            change = table.newRewrite()
-        else:
-            change = table.newOverwrite()
-            change.validateNoConflictingDeletes()
-        for file in before:
-            change.deleteFile(file)
-        for file in after:
-            change.addFile(file)
-        change.validateFromSnapshot(base)
-        change.set(OPERATION_STAMP, self._operation.id)
-        return change
-
-    def _of_chunks(self, table: Any, found: Position, side: str) -> list[Any]:
-        """Collect the files that this operation's snapshots removed or added, as Iceberg's objects.
+    def _of_chunks(self, found: Position) -> tuple[list[Any], list[Any]]:
+        """Collect the files that this operation's snapshots added, and those that they removed.
 
         A snapshot never changes, so each is read once: an ingest that commits all the time leaves little time to win.
         """
-        return [file for snapshot_id in found.chunks for file in self._files_of(table, snapshot_id, side)]
-
-    def _files_of(self, table: Any, snapshot_id: int, side: str) -> list[Any]:
-        key = (snapshot_id, side)
-        if key not in self._chunk_files:
-            files = iterate(getattr(table.snapshot(snapshot_id), side)(table.io()))
-            self._chunk_files[key] = [file.copy() for file in files]
-        return self._chunk_files[key]
+        for snapshot_id in found.chunks:
+            if snapshot_id not in self._changed:
+                self._changed[snapshot_id] = self._table.changed_files(snapshot_id)
+        added = [file for snapshot_id in found.chunks for file in self._changed[snapshot_id][0]]
+        return added, [file for snapshot_id in found.chunks for file in self._changed[snapshot_id][1]]
 
     # ------------------------------------------------------------ audit
 
@@ -291,10 +250,10 @@ class StagedWork:
         found = self._find()
         if found.step is not Step.WRITE or not found.chunks:
             return
-        added = self._of_chunks(self._table.load(), found, "addedDataFiles")
+        added, _ = self._of_chunks(found)
         self.rows, self.files = rows_of(added), len(added)
         self.bytes = sum(file.fileSizeInBytes() for file in added)
-        if self._kind.keeps_rows():
+        if self._kind.keeps_rows() and not self._lists_as_many(found):
             before, after = self._site.at(found.base).count(), self._site.at(found.head).count()
             if before != after:
                 raise InvalidTable(
@@ -304,6 +263,11 @@ class StagedWork:
                 )
         self._kind.audit(self._site, found.base, found.head, added)
         audit_constraints(self._site, found.head, added)
+
+    def _lists_as_many(self, found: Position) -> bool:
+        """Say whether the manifests alone tell that the branch has as many rows as what it started from."""
+        before, after = (self._table.listed_rows(snapshot_id) for snapshot_id in (found.base, found.head))
+        return before is not None and before == after
 
     # ------------------------------------------------------------ publish
 
@@ -322,59 +286,53 @@ class StagedWork:
         """
         branch = self._ref.branch
 
-        def change(table: Any, facts: TableFacts) -> Any:
+        def start(facts: TableFacts) -> Change | None:
             found = self._position(facts)
             if found.step is not Step.WRITE or found.is_current or not found.chunks:
                 return None
-            before = self._of_chunks(table, found, "removedDataFiles")
-            return self._change(table, before, self._of_chunks(table, found, "addedDataFiles"), found.base)
+            after, before = self._of_chunks(found)
+            return self._change(before, after, found.base, MAIN)
 
-        def build(attempt: Attempt) -> bool:
-            found = self._position(attempt.facts)
+        def build(draft: Draft) -> bool:
+            found = self._position(draft.facts)
             if found.step is not Step.WRITE:
                 return False
-            published_id = attempt.facts.head
-            if attempt.snapshot is not None:
-                published_id = attempt.snapshot.snapshotId()
-                attempt.builder.setBranchSnapshot(attempt.snapshot, MAIN)
+            published_id = draft.facts.head
+            if draft.made is not None:
+                published_id = draft.made
+                draft.place(MAIN)
             elif found.chunks:
                 published_id = found.head
-                attempt.builder.setBranchSnapshot(found.head, MAIN)
+                draft.set_main(found.head)
             self.main_moved = not found.is_current
-            attempt.builder.removeRef(branch)
-            attempt.builder.setProperties(self._properties(attempt.facts, published_id))
+            draft.remove_refs([branch])
+            draft.set_properties(self._properties(draft.facts, published_id))
             return True
 
-        self._table.swap(build, change, uuid=self._ref.uuid, schema_id=self._schema_id, refs=(MAIN, branch))
+        self._table.swap(build, start, uuid=self._ref.uuid, schema_id=self._schema_id, refs=(MAIN, branch))
 
     def _record(self) -> None:
         """Write the properties that should have come with the rows: somebody set them back."""
 
-        def build(attempt: Attempt) -> bool:
-            if self._position(attempt.facts).step is not Step.RECORD:
+        def build(draft: Draft) -> bool:
+            if self._position(draft.facts).step is not Step.RECORD:
                 return False
-            attempt.builder.setProperties(self._properties(attempt.facts))
+            draft.set_properties(self._properties(draft.facts))
             return True
 
         self._table.swap(build, uuid=self._ref.uuid)
 
-    def _properties(self, facts: TableFacts, published_id: int | None = None) -> Any:
+    def _properties(self, facts: TableFacts, published_id: int | None = None) -> dict[str, str]:
         written = dict(self._kind.properties(facts))
         self._recorder.files, self._recorder.rows, self._recorder.bytes = self.files, self.rows, self.bytes
         history = self._recorder.properties(facts, written, published_id=published_id)
-        properties = self._site.session._jvm.java.util.HashMap()
-        for key, value in {**written, **history, done_key(self._operation): self._operation.id}.items():
-            properties.put(key, value)
-        return properties
+        return {**written, **history, done_key(self._operation): self._operation.id}
 
     def _conflict(self) -> LakeError:
         return PublishConflict(
             f"Others changed the files of {self._ref.table} {ROUNDS} times while they were being replaced.",
             hint="Apply again when compaction and deletes are quiet; main has nothing of it.",
         )
-
-
-MakeTable = Callable[["SparkSession", str, TableIdent], StagingTable]
 
 
 def staging_ref(table: TableIdent, uuid: str, operation: Operation) -> StagingRef:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reconciler.engines.asserts import require, requirements
+from reconciler.engines.data_files import iterate, listed_rows
 from reconciler.engines.data_state import ROOT_STAMP, TableFacts, read_facts
 from reconciler.engines.java_errors import class_names, translate
+from reconciler.engines.site import Build, Change, Draft, FilesMoved, Merge, SnapshotKind, Start
 from reconciler.engines.spark_metadata import SparkExecutor, _Request
 from reconciler.errors import CommitConflict, CommitStateUnknown, LakeError
 from reconciler.model.metadata import MAIN
@@ -31,28 +32,8 @@ ATTEMPTS = 100
 _AT_ONCE = 5
 """Who lost has the most time until the next commit right then; only after this many losses others get room."""
 _LONGEST_PAUSE_SECONDS = 0.1
-_KEPT_SNAPSHOTS = 1_000_000
+KEPT_SNAPSHOTS = 1_000_000
 _MISSING = "ValidationException"
-
-
-class FilesMoved(Exception):
-    """Somebody rewrote or deleted from a file that was to be replaced."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One try at a commit: the table as it is, what is built upon it, and the snapshot that the commit may add."""
-
-    table: Any
-    facts: TableFacts
-    base: Any
-    builder: Any
-    snapshot: Any = None
-
-
-Build = Callable[[Attempt], bool]
-Change = Callable[[Any, TableFacts], Any]
-"""Start an update of Iceberg's that makes a snapshot; None when the commit needs none."""
 
 
 class StagingTable(SparkExecutor):
@@ -62,6 +43,7 @@ class StagingTable(SparkExecutor):
         """Bind to a table; nothing is contacted yet."""
         super().__init__(session, catalog)
         self.ident = table
+        self._before: Any = None
 
     # ------------------------------------------------------------ observe
 
@@ -87,12 +69,12 @@ class StagingTable(SparkExecutor):
     def create_branch(self, branch: str, snapshot_id: int, uuid: str, schema_id: int | None) -> None:
         """Make a branch; a no-op when somebody made it meanwhile."""
 
-        def build(attempt: Attempt) -> bool:
-            if branch in attempt.facts.refs:
+        def build(draft: Draft) -> bool:
+            if branch in draft.facts.refs:
                 return False
             # Its snapshots must outlive an expiry that knows nothing of this work.
-            ref = self._iceberg.SnapshotRef.branchBuilder(snapshot_id).minSnapshotsToKeep(_KEPT_SNAPSHOTS).build()
-            attempt.builder.setRef(branch, ref)
+            ref = self._iceberg.SnapshotRef.branchBuilder(snapshot_id).minSnapshotsToKeep(KEPT_SNAPSHOTS).build()
+            _java(draft).builder.setRef(branch, ref)
             return True
 
         self.swap(build, uuid=uuid, schema_id=schema_id, refs=(branch,))
@@ -103,27 +85,29 @@ class StagingTable(SparkExecutor):
         def is_wanted(facts: TableFacts) -> bool:
             return branch not in facts.refs and facts.head is None
 
-        def change(table: Any, facts: TableFacts) -> Any:
-            return table.newAppend().set(ROOT_STAMP, "true").toBranch(branch) if is_wanted(facts) else None
+        def start(facts: TableFacts) -> Change | None:
+            stamps = {ROOT_STAMP: "true"}
+            if not is_wanted(facts):
+                return None
+            return Change(before=(), after=(), base=None, stamps=stamps, kind=SnapshotKind.OVERWRITE, branch=branch)
 
-        def build(attempt: Attempt) -> bool:
-            if not is_wanted(attempt.facts):
+        def build(draft: Draft) -> bool:
+            if not is_wanted(draft.facts):
                 return False
-            snapshot, builder = attempt.snapshot, attempt.builder
-            ref = self._iceberg.SnapshotRef.branchBuilder(snapshot.snapshotId()).minSnapshotsToKeep(_KEPT_SNAPSHOTS)
-            builder.addSnapshot(snapshot)
-            builder.setRef(branch, ref.build())
+            made = _java(draft)
+            ref = self._iceberg.SnapshotRef.branchBuilder(draft.made).minSnapshotsToKeep(KEPT_SNAPSHOTS)
+            made.builder.addSnapshot(made.snapshot)
+            made.builder.setRef(branch, ref.build())
             return True
 
-        self.swap(build, change, uuid=uuid, schema_id=schema_id, refs=(MAIN, branch))
+        self.swap(build, start, uuid=uuid, schema_id=schema_id, refs=(MAIN, branch))
 
     def drop_branches(self, branches: Sequence[str], uuid: str) -> None:
         """Remove branches, as far as they are there."""
 
-        def build(attempt: Attempt) -> bool:
-            present = [branch for branch in branches if branch in attempt.facts.refs]
-            for branch in present:
-                attempt.builder.removeRef(branch)
+        def build(draft: Draft) -> bool:
+            present = [branch for branch in branches if branch in draft.facts.refs]
+            draft.remove_refs(present)
             return bool(present)
 
         self.swap(build, uuid=uuid, refs=())
@@ -131,31 +115,33 @@ class StagingTable(SparkExecutor):
     def swap(
         self,
         build: Build,
-        change: Change | None = None,
+        start: Start | None = None,
         *,
         uuid: str,
         schema_id: int | None = None,
         refs: Sequence[str] = (MAIN,),
         reuse: bool = True,
     ) -> bool:
-        """Commit what `build` puts into the metadata builder; it says False when there is nothing (left) to do.
+        """Commit what `build` puts into a draft, with the snapshot that `start` asks for.
 
-        Another writer's commit, or an outcome that nobody knows, starts it over on what the table is then: a commit
-        that did land is found by `build`. The `refs` named are asserted. `reuse`: the update that `change` starts is
-        kept for the next try, so that a try costs what others committed since; not for one that deletes what it wrote.
+        `build` says False when there is nothing (left) to do. Another writer's commit, or an outcome that nobody knows,
+        starts it over on what the table is then: a commit that did land is found by `build`. The `refs` named are
+        asserted. `reuse`: Iceberg's update is kept for the next try, so that a try costs what others committed since;
+        not for one that deletes what it wrote.
         """
         table = self.load()
         update: Any | None = None
         unknown: CommitStateUnknown | None = None
         for lost in range(ATTEMPTS):
-            _pause(lost)
+            pause(lost)
             try:
                 if update is None:
-                    attempt = self._attempt(table, uuid, schema_id, again=lost > 0)
-                    update = change(table, attempt.facts) if change else None
+                    draft = self._attempt(table, uuid, schema_id, again=lost > 0)
+                    wanted = start(draft.facts) if start else None
+                    update = self._update(table, wanted) if wanted else None
                 if update is not None:
-                    attempt = self._attempt(table, uuid, schema_id, snapshot=self.snapshot(update))
-                if not build(attempt):
+                    draft = self._attempt(table, uuid, schema_id, snapshot=self.snapshot(update))
+                if not build(draft):
                     return False
             except (FilesMoved, LakeError):
                 if unknown:
@@ -164,7 +150,7 @@ class StagingTable(SparkExecutor):
             except Exception as error:
                 raise translate(error, str(self.ident)) from error
             try:
-                if self._send(attempt, refs):
+                if self._send(draft, refs):
                     return True
                 update = _without_merging(update) if reuse and update is not None else None
             except CommitStateUnknown as error:
@@ -175,22 +161,23 @@ class StagingTable(SparkExecutor):
 
     def _attempt(
         self, table: Any, uuid: str, schema_id: int | None, *, again: bool = False, snapshot: Any = None
-    ) -> Attempt:
+    ) -> JavaDraft:
         """Look at the table as it is; a snapshot has just been made upon that."""
         with self._translated(self.ident):
             operations = table.operations()
             base = operations.refresh() if again else operations.current()
             facts = self.facts(operations)
             self.require(facts, uuid, schema_id)
-            return Attempt(table, facts, base, self._iceberg.TableMetadata.buildFrom(base), snapshot)
+            return JavaDraft(self, table, facts, base, snapshot)
 
-    def _send(self, attempt: Attempt, refs: Sequence[str]) -> bool:
+    def _send(self, draft: JavaDraft, refs: Sequence[str]) -> bool:
         """Compare and swap: False when somebody was faster."""
+        self._before = draft.base if draft.forgets else self._before
         with self._translated(self.ident):
-            updated = attempt.builder.build()
+            updated = draft.builder.build()
             changes = list(updated.changes())
-        request = _Request(requirements(attempt.facts, {name: attempt.facts.head_of(name) for name in refs}), changes)
-        return self._commit(attempt.table.operations(), attempt.base, updated, request, self.ident)
+        request = _Request(requirements(draft.facts, {name: draft.facts.head_of(name) for name in refs}), changes)
+        return self._commit(draft.table.operations(), draft.base, updated, request, self.ident)
 
     def snapshot(self, update: Any) -> Any:
         """Let Iceberg write an update's manifests; raises FilesMoved when a file to replace is not what it was.
@@ -207,6 +194,117 @@ class StagingTable(SparkExecutor):
     def require(self, facts: TableFacts, uuid: str, schema_id: int | None) -> None:
         """Raise CommitConflict unless it is still this table, with this schema."""
         require(facts, self.ident, uuid, schema_id)
+
+    # ------------------------------------------------------------ files
+
+    def changed_files(self, snapshot_id: int) -> tuple[list[Any], list[Any]]:
+        """Return the data files that a snapshot added, and those that it removed."""
+        with self._translated(self.ident):
+            table = self.load()
+            snapshot, io = table.snapshot(snapshot_id), table.io()
+            added = [file.copy() for file in iterate(snapshot.addedDataFiles(io))]
+            return added, [file.copy() for file in iterate(snapshot.removedDataFiles(io))]
+
+    def listed_rows(self, snapshot_id: int) -> int | None:
+        """Add up the live rows that a snapshot's list of manifests states; None where it does not tell."""
+        with self._translated(self.ident):
+            return listed_rows(self.load(), snapshot_id)
+
+    def delete_file(self, path: str) -> None:
+        """Delete one file of the table's storage."""
+        with self._translated(self.ident):
+            self.load().io().deleteFile(path)
+
+    def delete_forgotten(self) -> None:
+        """Delete the files that were reachable and are not any more, by Iceberg's own comparison of both.
+
+        Its class is private; the pinned runtime and the tests keep this honest.
+        """
+        if self._before is None:
+            return
+        with self._translated(self.ident):
+            java, table = self._java, self.load()
+            cleanup = _constructor(java, "org.apache.iceberg.ReachableFileCleanup", table)
+            pool = java.java.util.concurrent.Executors.newFixedThreadPool(4)
+            try:
+                arguments = self._session.sparkContext._gateway.new_array(java.java.lang.Object, 4)
+                arguments[0], arguments[1], arguments[2], arguments[3] = table.io(), pool, pool, None
+                everything = self._iceberg.ExpireSnapshots.CleanupLevel.ALL
+                cleanup.newInstance(arguments).cleanFiles(self._before, table.operations().current(), everything)
+            finally:
+                pool.shutdown()
+
+    def _update(self, table: Any, wanted: Change | Merge) -> Any | None:
+        """Start an update of Iceberg's that makes the wanted snapshot; None when there is nothing to do."""
+        update = self._merge(table, wanted) if isinstance(wanted, Merge) else self._replace(table, wanted)
+        if update is not None:
+            for key, value in wanted.stamps.items():
+                update.set(key, value)
+        return update
+
+    def _replace(self, table: Any, wanted: Change) -> Any:
+        if wanted.base is None:
+            return table.newAppend().toBranch(wanted.branch)
+        if wanted.kind is SnapshotKind.REPLACE:
+            update = table.newRewrite()
+        else:
+            update = table.newOverwrite()
+            update.validateNoConflictingDeletes()
+        for file in wanted.before:
+            update.deleteFile(file)
+        for file in wanted.after:
+            update.addFile(file)
+        update.validateFromSnapshot(wanted.base)
+        return update if wanted.branch == MAIN else update.toBranch(wanted.branch)
+
+    def _merge(self, table: Any, wanted: Merge) -> Any | None:
+        """Iceberg's own action would commit by itself, and delete what it wrote after an outcome that nobody knows."""
+        head = table.currentSnapshot()
+        manifests = iterate(head.dataManifests(table.io())) if head is not None else ()
+        small = sum(manifest.length() < wanted.smaller_than for manifest in manifests)
+        wanted.found(small)
+        guava = self._java.com.google.common.base  # Spark's own
+        return table.rewriteManifests().clusterBy(guava.Functions.constant("together")) if small > 1 else None
+
+
+class JavaDraft:
+    """`Draft` in Iceberg's own metadata builder."""
+
+    def __init__(self, owner: StagingTable, table: Any, facts: TableFacts, base: Any, snapshot: Any) -> None:
+        self.facts, self.table, self.base, self.snapshot = facts, table, base, snapshot
+        self.builder = owner._iceberg.TableMetadata.buildFrom(base)
+        self.made: int | None = None if snapshot is None else snapshot.snapshotId()
+        self.forgets = False
+        self._java = owner._java
+
+    def place(self, branch: str) -> None:
+        """Make the new snapshot a branch's head."""
+        self.builder.setBranchSnapshot(self.snapshot, branch)
+
+    def set_main(self, snapshot_id: int) -> None:
+        """Point main to a snapshot of a branch."""
+        self.builder.setBranchSnapshot(snapshot_id, MAIN)
+
+    def remove_refs(self, names: Sequence[str]) -> None:
+        """Remove branches and tags."""
+        for name in names:
+            self.builder.removeRef(name)
+
+    def forget(self, snapshot_ids: Sequence[int]) -> None:
+        """Remove snapshots."""
+        gone = self._java.java.util.ArrayList()
+        for snapshot_id in snapshot_ids:
+            gone.add(self.base.snapshot(snapshot_id))
+        if snapshot_ids:
+            self.builder.removeSnapshots(gone)
+        self.forgets = True
+
+    def set_properties(self, values: Mapping[str, str]) -> None:
+        """Set table properties."""
+        properties = self._java.java.util.HashMap()
+        for key, value in values.items():
+            properties.put(key, value)
+        self.builder.setProperties(properties)
 
 
 def _without_merging(update: Any) -> Any:
@@ -228,6 +326,19 @@ def _field(owner: Any, name: str) -> Any:
     return field
 
 
-def _pause(lost: int) -> None:
+def pause(lost: int) -> None:
+    """Give others room after some lost races."""
     if lost > _AT_ONCE:
         time.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311
+
+
+def _java(draft: Draft) -> JavaDraft:
+    assert isinstance(draft, JavaDraft)  # noqa: S101
+    return draft
+
+
+def _constructor(java: Any, name: str, table: Any) -> Any:
+    loader = table.getClass().getClassLoader()
+    found = java.java.lang.Class.forName(name, True, loader).getDeclaredConstructors()[0]
+    found.setAccessible(True)
+    return found

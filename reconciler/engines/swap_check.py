@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from reconciler.engines.frames import functions_of
+from reconciler.engines.sql import identifier
 from reconciler.engines.validation import ScanStaged
 from reconciler.errors import RowsNotConverted
 from reconciler.plan.amounts import plural
@@ -13,7 +15,7 @@ from reconciler.plan.row_work import Swap
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from reconciler.engines.staged import Site
+    from reconciler.engines.site import Site
 
 
 class SwapCheck(ScanStaged):
@@ -45,14 +47,13 @@ class SwapCheck(ScanStaged):
         return nulls is None or any(nulls.get(column.new_id) != 0 for column in self._work.columns)
 
     def _conditions(self, frame: DataFrame) -> Mapping[str, Column]:
-        from pyspark.sql import functions as F
-
-        ids = {field.fieldId(): str(field.name()) for field in self._site.table.load().schema().columns()}
+        F = functions_of(frame)
+        names = {field.id: field.name for field in self._site.table.facts().schema().fields}
         found = {}
         for column in self._work.columns:
             found[f"missing {column.field_id}"] = F.expr(column.missing)
             if column.failed:
                 found[f"failed {column.field_id}"] = F.expr(column.failed)
             if column.required:
-                found[f"empty {column.field_id}"] = frame[f"`{ids[column.new_id].replace('`', '``')}`"].isNull()
+                found[f"empty {column.field_id}"] = frame[identifier(names[column.new_id])].isNull()
         return found

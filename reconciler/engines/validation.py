@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from reconciler.engines.backfill_files import check_plan, row_error, staged_frame
-from reconciler.engines.data_files import Task, live_tasks
+from reconciler.engines.backfill_files import check_plan
+from reconciler.engines.data_files import Task
+from reconciler.engines.frames import functions_of
 from reconciler.errors import RowsRefused
 from reconciler.model.types import FieldPath, dotted
 from reconciler.plan.amounts import plural
@@ -22,7 +23,7 @@ from reconciler.ports import CommitOutcome
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from reconciler.engines.staged import Site
+    from reconciler.engines.site import Site
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -64,8 +65,7 @@ class ScanStaged:
         self, head: int, wants: Callable[[Any], bool], conditions: Callable[[DataFrame], Mapping[str, Column]]
     ) -> dict[str, Found]:
         """Count the rows of the wanted files that fulfil each condition."""
-        table = self._site.table.load()
-        tasks = live_tasks(table, head, wants)
+        tasks = self._site.live(head, wants)
         self.files, self.rows = len(tasks), sum(task.rows for task in tasks)
         self.bytes = sum(task.size for task in tasks)
         self._site.tell(
@@ -75,7 +75,7 @@ class ScanStaged:
                 step=f"scanning {plural(len(tasks), 'file')}",
             )
         )
-        return count_rows(self._site, table, tasks, conditions) if tasks else {}
+        return count_rows(self._site, tasks, conditions) if tasks else {}
 
 
 class ValidationScan(ScanStaged):
@@ -88,7 +88,7 @@ class ValidationScan(ScanStaged):
 
     def _scan(self, head: int) -> None:
         if self._work.since is not None:
-            tasks = live_tasks(self._site.table.load(), self._work.since, lambda file: True)
+            tasks = self._site.live(self._work.since)
             self._seen = frozenset(task.path for task in tasks if not task.has_deletes)
         found = self._count(head, self._wants, self._conditions)
         for column in self._work.required:
@@ -105,8 +105,7 @@ class ValidationScan(ScanStaged):
         return not all(is_proven(file, column.field_id) for column in self._work.required)
 
     def _conditions(self, frame: DataFrame) -> dict[str, Column]:
-        from pyspark.sql import functions as F
-
+        F = functions_of(frame)
         found = {f"required {column.field_id}": lacks(frame, column) for column in self._work.required}
         found |= {f"check {number}": ~F.expr(check.sql) for number, check in enumerate(self._work.checks)}
         return found
@@ -134,13 +133,11 @@ def at(frame: DataFrame, path: FieldPath) -> Column:
 
 
 def count_rows(
-    site: Site, table: Any, tasks: Sequence[Task], conditions: Callable[[DataFrame], Mapping[str, Column]]
+    site: Site, tasks: Sequence[Task], conditions: Callable[[DataFrame], Mapping[str, Column]]
 ) -> dict[str, Found]:
     """Read just these files, with their deletes, and count rows and files per condition, in one pass."""
-    from pyspark.sql import functions as F
-
-    with staged_frame(site.session, table, tasks) as (frame, _):
-        wanted = conditions(frame)
+    with site.staged(tasks) as frame:
+        F, wanted = functions_of(frame), conditions(frame)
         flags = [F.coalesce(c, F.lit(False)).cast("int").alias(f"c{i}") for i, c in enumerate(wanted.values())]
         check_plan(frame.select(*flags))
         # staged tasks of a format v3 table have row ids, and therefore no metadata column `_file`
@@ -148,19 +145,12 @@ def count_rows(
         names = [f"c{i}" for i in range(len(wanted))]
         per_file = flagged.groupBy("file").agg(*(F.sum(name).alias(name) for name in names))
         sums = [F.sum(name) for name in names] + [F.sum((F.col(name) > 0).cast("int")) for name in names]
-        row = _first(per_file.agg(*sums))
+        try:
+            row = per_file.agg(*sums).collect()[0]
+        except Exception as error:
+            raise site.told(error) from error
     count = len(wanted)
     return {name: Found(row[i] or 0, row[count + i] or 0) for i, name in enumerate(wanted)}
-
-
-def _first(frame: DataFrame) -> Any:
-    try:
-        return frame.collect()[0]
-    except Exception as error:
-        told = row_error(error)
-        if told is None:
-            raise
-        raise told from error
 
 
 def _refuse(found: Found | None, files: int, what: str) -> None:

@@ -8,7 +8,9 @@ from outside its rewrite procedure, which commits by itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from reconciler.engines.frames import functions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -20,8 +22,7 @@ _TEXT_BYTES = 6
 
 def z_value(frame: DataFrame, paths: Sequence[Sequence[str]]) -> Column:
     """Return the place of each row of a frame on the curve through these columns; NULLs come first."""
-    from pyspark.sql import functions as F
-
+    F = functions_of(frame)
     numbers = [_number(frame, path) for path in paths]
     bounds = frame.agg(
         *(F.min(n).alias(f"low{i}") for i, n in enumerate(numbers)),
@@ -31,15 +32,15 @@ def z_value(frame: DataFrame, paths: Sequence[Sequence[str]]) -> Column:
     scaled = []
     for place, number in enumerate(numbers):
         low, high = (bounds[f"low{place}"], bounds[f"high{place}"]) if bounds else (None, None)
-        scaled.append(_scaled(number, low, high, bits))
-    return _interleaved(scaled, bits)
+        scaled.append(_scaled(F, number, low, high, bits))
+    return _interleaved(F, scaled, bits)
 
 
 def _number(frame: DataFrame, path: Sequence[str]) -> Column:
     """Turn a column into a double that orders as it does, as far as a double can."""
-    from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
+    F = functions_of(frame)
     column = F.col(".".join("`" + part.replace("`", "``") + "`" for part in path))
     kind = frame.select(column).schema.fields[0].dataType
     match kind:
@@ -59,9 +60,7 @@ def _number(frame: DataFrame, path: Sequence[str]) -> Column:
             return column.cast("double")
 
 
-def _scaled(number: Column, low: float | None, high: float | None, bits: int) -> Column:
-    from pyspark.sql import functions as F
-
+def _scaled(F: Any, number: Column, low: float | None, high: float | None, bits: int) -> Column:
     if low is None or high is None or not low < high:
         return F.lit(0).cast("long")
     steps = (1 << bits) - 2
@@ -70,9 +69,7 @@ def _scaled(number: Column, low: float | None, high: float | None, bits: int) ->
     return F.least(F.coalesce(step, F.lit(0)), F.lit(steps + 1)).cast("long")
 
 
-def _interleaved(numbers: Sequence[Column], bits: int) -> Column:
-    from pyspark.sql import functions as F
-
+def _interleaved(F: Any, numbers: Sequence[Column], bits: int) -> Column:
     value = F.lit(0).cast("long")
     for bit in range(bits):
         for place, number in enumerate(numbers):

@@ -169,7 +169,8 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True):
     `value_counts` counts values NULLs included; a column missing from `null_counts` is unproven in this file.
     `has_row_ids`: format v3 gives its rows ids, by the file's first one. `sequence_number` is that of the snapshot
     which added the file (0 in format v1); a writer that does not say how it sorted leaves `sort_order_id` at 0.
-    `partition` tells partitions of one spec apart, and nothing more.
+    `partition` tells partitions of one spec apart, and nothing more. `deletes` names the files of row deletes that may
+    apply to it.
     """
 
     path: str
@@ -180,6 +181,7 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True):
     sort_order_id: int = 0
     sequence_number: int = 0
     has_deletes: bool = False
+    deletes: tuple[str, ...] = ()
     format: str = "PARQUET"
     is_encrypted: bool = False
     has_row_ids: bool = False

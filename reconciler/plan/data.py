@@ -43,7 +43,7 @@ from reconciler.plan.table_work import Maintain
 COMPUTED_PREFIX = f"{BOOKKEEPING_PREFIX}computed."
 DONE_PREFIX = f"{BOOKKEEPING_PREFIX}done."
 BRANCH_PREFIX = "lt_"
-_OUR_BRANCH = re.compile(r"lt_[0-9a-f]{16}")
+_OUR_BRANCH = re.compile(r"lt_[0-9a-f]{16}(_[0-9a-f]{16})?")
 _BACKFILL = "Backfill"
 _IGNORE = "Ignore"
 

@@ -23,7 +23,7 @@ from reconciler.model.types import Field, StructType
 from reconciler.plan.events import Event
 from reconciler.plan.operations import Operation, OperationKind, Plan
 from reconciler.plan.planner import plan
-from reconciler.ports import Staged
+from reconciler.ports import Engine, Staged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ class Shop:
     def fresh(self, lake: str = "embedded", *, version: int = 2, files: int = 3, extra: str = "") -> Lake:
         """Make a table of `files` files of four rows: id counts from 0, x = id % 5 and NULL for every seventh."""
         ident = TableIdent(NAMESPACE, f"t{next(self._names)}")
-        made = Lake(self.spark, lake, ident, self.lakes[lake])
+        made = self.make(lake, ident)
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {lake}.{NAMESPACE[0]}")
         self.spark.sql(
             f"CREATE TABLE {made.name} (id bigint, x int, note string) USING iceberg {extra} "
@@ -57,6 +57,10 @@ class Shop:
         for number in range(files):
             made.append(range(4 * number, 4 * number + 4))
         return made
+
+    def make(self, lake: str, ident: TableIdent) -> Lake:
+        """Describe a table that is to be made."""
+        return Lake(self.spark, lake, ident, self.lakes[lake])
 
 
 class Lake:
@@ -158,19 +162,17 @@ class Lake:
             self.catalog.apply(self.ident, made.base, changes)
         return next(o for o in made.operations if o.kind is OperationKind.BACKFILL)
 
-    def engine(self, table: Callable[..., StagingTable] = StagingTable, *, chunk_bytes: int = 1) -> SparkEngine:
+    def engine(self, table: Callable[..., StagingTable] = StagingTable, *, chunk_bytes: int = 1) -> Engine:
         """Make the engine; a chunk holds one file unless told otherwise."""
         return SparkEngine(self.spark, self.catalog_name, chunk_bytes=chunk_bytes, table=table)
 
-    def start(
-        self, operation: Operation, engine: SparkEngine | None = None, events: list[Event] | None = None
-    ) -> Staged:
+    def start(self, operation: Operation, engine: Engine | None = None, events: list[Event] | None = None) -> Staged:
         """Stage an operation."""
         ref = staging_ref(self.ident, self.observe().version.uuid, operation)
         told = [] if events is None else events
         return (engine or self.engine()).execute(operation, ref, told.append)
 
-    def run(self, operation: Operation, engine: SparkEngine | None = None) -> Staged:
+    def run(self, operation: Operation, engine: Engine | None = None) -> Staged:
         """Stage and publish."""
         staged = self.start(operation, engine)
         staged.commit()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.engines.staging import Attempt, StagingTable
+from reconciler.engines.staging import JavaDraft, StagingTable
 from reconciler.errors import CommitConflict, CommitStateUnknown
 from reconciler.model.table import Computed
 from reconciler.plan.data import fill_operation
@@ -148,11 +148,11 @@ def test_who_lost_a_race_goes_on_with_what_it_prepared(shop: Shop, lake: str) ->
             updates.append(update)
             return super().snapshot(update)
 
-        def _send(self, attempt: Attempt, refs: Sequence[str]) -> bool:
+        def _send(self, draft: JavaDraft, refs: Sequence[str]) -> bool:
             if staged and len(theirs) < 4:
                 number = 12 + len(theirs)
                 theirs.append(table.append(range(number, number + 1)))
-            return super()._send(attempt, refs)
+            return super()._send(draft, refs)
 
     staged.append(table.start(table.evolve(table.wants(total=DOUBLED)), table.engine(Beaten)))
     staged[0].commit()

@@ -19,7 +19,11 @@ from tests.data.kit import Lake, Shop
 
 @pytest.fixture
 def table(shop: Shop) -> Lake:
-    """Two files without counts, one with."""
+    return in_doubt(shop)
+
+
+def in_doubt(shop: Shop) -> Lake:
+    """Make a table of two files without counts, and one with."""
     made = shop.fresh(files=0)
     count(made, "none")
     made.append([0, 1])

@@ -25,7 +25,11 @@ WEEK_LATER = NOW_MS + 7 * DAY_MS
 
 @pytest.fixture
 def table(shop: Shop) -> Lake:
-    """Two files; note is a number's text for all rows but one, which has none."""
+    return texts(shop)
+
+
+def texts(shop: Shop) -> Lake:
+    """Make a table of two files; note is a number's text for all rows but one, which has none."""
     made = shop.fresh(files=0)
     write(made, range(4))
     write(made, range(4, 8))

@@ -25,17 +25,17 @@ SUMS = "SELECT k, sum(v) AS total, count(*) AS rows FROM @f GROUP BY k"
 @pytest.fixture(params=["embedded", "rest"])
 def lake(request: pytest.FixtureRequest, spark: SparkSession, lakes: dict[str, dict[str, str]]) -> ViewLake:
     """Facts with rows."""
-    return _lake(spark, lakes, request.param)
+    return with_facts(ViewLake(spark, request.param, lakes[request.param]))
 
 
 @pytest.fixture
 def embedded(spark: SparkSession, lakes: dict[str, dict[str, str]]) -> ViewLake:
     """Facts with rows, in the embedded catalog."""
-    return _lake(spark, lakes, "embedded")
+    return with_facts(ViewLake(spark, "embedded", lakes["embedded"]))
 
 
-def _lake(spark: SparkSession, lakes: dict[str, dict[str, str]], name: str) -> ViewLake:
-    made = ViewLake(spark, name, lakes[name])
+def with_facts(made: ViewLake) -> ViewLake:
+    """Make a source with rows."""
     made.source("f", "id bigint, k int, v decimal(10,2)")
     made.sql("INSERT INTO @f SELECT id, id % 3, id / 2 FROM range(12)")
     return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 from pyspark.sql import SparkSession
@@ -71,8 +72,7 @@ def _insert(lake: ViewLake, chance: random.Random, count: int) -> None:
     lake.sql(f"INSERT INTO @f VALUES {', '.join(rows)}")
 
 
-def lake_of(spark: SparkSession, lakes: dict[str, dict[str, str]], lake: str, mode: str) -> ViewLake:
-    made = ViewLake(spark, lake, lakes[lake])
+def with_sources(made: ViewLake, mode: str) -> ViewLake:
     made.source("f", "id bigint, k int, v decimal(10,2), n int", mode=mode)
     made.source("d", "k int, label string", mode=mode)
     made.sql("INSERT INTO @d VALUES (0, 'a'), (1, 'b'), (2, 'b')")
@@ -88,7 +88,12 @@ def holds(lake: ViewLake, views: dict[str, Desired]) -> None:
 @pytest.mark.parametrize("lake_name", list(RUNS))
 def test_incremental_is_full(spark: SparkSession, lakes: dict[str, dict[str, str]], lake_name: str) -> None:
     mode, names, steps = RUNS[lake_name]
-    lake = lake_of(spark, lakes, lake_name, mode)
+    lake = with_sources(ViewLake(spark, lake_name, lakes[lake_name]), mode)
+    assert ways_of(lake, names, steps) == WAYS[lake_name]
+
+
+def ways_of(lake: ViewLake, names: Sequence[str], steps: Sequence[str]) -> dict[str, str]:
+    """Change the sources step by step; the views must hold after each. Returns what the refreshes were."""
     views = {name: lake.view(name, QUERIES[name], "Incremental") for name in names}
     for view in views.values():
         lake.apply(view)
@@ -100,13 +105,13 @@ def test_incremental_is_full(spark: SparkSession, lakes: dict[str, dict[str, str
             work = lake.refresh(view)
             ways[name] += "-" if work is None else "i" if work.delta is not None else "f"
         holds(lake, views)
-    assert ways == WAYS[lake_name]
+    return ways
 
 
 def test_control_a_wrong_merge_is_noticed(
     spark: SparkSession, lakes: dict[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake = lake_of(spark, lakes, "embedded", "copy-on-write")
+    lake = with_sources(ViewLake(spark, "embedded", lakes["embedded"]), "copy-on-write")
     view = lake.view("groups", QUERIES["groups"])
     lake.apply(view)
     monkeypatch.setitem(refresh_rows._MERGE, "count", "max")

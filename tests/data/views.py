@@ -12,8 +12,8 @@ import msgspec
 
 from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
-from reconciler.engines.data_job import SparkEngine
-from reconciler.engines.staged import MakeTable, staging_ref
+from reconciler.engines.data_job import MakeTable, SparkEngine
+from reconciler.engines.staged import staging_ref
 from reconciler.engines.staging import StagingTable
 from reconciler.jobs import run_job
 from reconciler.model.table import Desired, Observed, TableIdent, View
@@ -24,7 +24,7 @@ from reconciler.plan.data import data_operations
 from reconciler.plan.events import Event, Failed, Published, Refused
 from reconciler.plan.operations import Operation, Plan, Refresh
 from reconciler.plan.views import refresh_plan
-from reconciler.ports import Staged
+from reconciler.ports import Engine, Staged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +88,7 @@ class ViewLake:
         assert proposal.plan is not None, proposal.error
         return proposal.plan
 
-    def engine(self, table: MakeTable = StagingTable) -> SparkEngine:
+    def engine(self, table: MakeTable = StagingTable) -> Engine:
         """Make the engine."""
         return SparkEngine(self.spark, self.lake, table=table)
 
@@ -114,7 +114,7 @@ class ViewLake:
             include_upkeep=upkeep,
         )
 
-    def refresh(self, view: Desired, engine: SparkEngine | None = None) -> Refresh | None:
+    def refresh(self, view: Desired, engine: Engine | None = None) -> Refresh | None:
         """Refresh a view; returns the work, None when its sources have not moved."""
         made = self.plan(view)
         refreshing = refresh_plan(view, self.catalog.get_table_spec(view.ident), made)
@@ -138,7 +138,7 @@ class ViewLake:
         run_job(proposal, operations, self.engine, told.append, self.execution())
         return told
 
-    def run(self, view: Desired, operations: Sequence[Operation], engine: SparkEngine | None = None) -> list[Event]:
+    def run(self, view: Desired, operations: Sequence[Operation], engine: Engine | None = None) -> list[Event]:
         """Run a job for some operations; it must not fail."""
         (proposal,) = self.propose(view)
         told: list[Event] = []

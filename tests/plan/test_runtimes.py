@@ -1,4 +1,4 @@
-"""What a runtime cannot run is refused at plan time, with the one that can."""
+"""What a runtime cannot run is refused at plan time, with the one that can; what it does otherwise is priced."""
 
 from __future__ import annotations
 
@@ -6,12 +6,34 @@ import msgspec
 import pytest
 
 from reconciler.model.table import TableIdent
-from reconciler.plan.operations import Backfill, Operation, OperationClass, OperationKind, Plan, Severity, Work
+from reconciler.plan.operations import (
+    Backfill,
+    Cost,
+    How,
+    Operation,
+    OperationClass,
+    OperationKind,
+    Plan,
+    Severity,
+    Way,
+    Work,
+)
+from reconciler.plan.row_work import Validate
 from reconciler.plan.runtimes import within_runtime
 from reconciler.plan.table_work import Maintain, MaintenanceStep
 
 BACKFILL = Backfill(columns=())
-MAINTAIN = Maintain(step=MaintenanceStep.EXPIRE_SNAPSHOTS, tick_ms=0)
+EXPIRE = Maintain(step=MaintenanceStep.EXPIRE_SNAPSHOTS, tick_ms=0)
+COMPACT = Maintain(step=MaintenanceStep.COMPACT, tick_ms=0)
+DELETES = Way(
+    how=How.REWRITE,
+    why="row deletes",
+    cost=Cost(files_read=1, bytes_read=50, files_rewritten=1, bytes_rewritten=60),
+)
+SPLICED = Way(
+    how=How.SPLICE,
+    cost=Cost(files_read=2, bytes_read=10, files_rewritten=2, bytes_rewritten=100, files_spliced=2, bytes_spliced=100),
+)
 
 
 def operation(work: Work | None, kind: OperationKind) -> Operation:
@@ -24,7 +46,9 @@ def made(*operations: Operation, upkeep: tuple[Operation, ...] = (), version: in
 
 
 FILL = operation(BACKFILL, OperationKind.BACKFILL)
-KEEP = operation(MAINTAIN, OperationKind.MAINTAIN)
+KEEP = operation(EXPIRE, OperationKind.MAINTAIN)
+TIDY = operation(COMPACT, OperationKind.MAINTAIN)
+SCAN = operation(Validate(), OperationKind.VALIDATE)
 COMMIT = operation(None, OperationKind.COMMIT)
 
 
@@ -33,12 +57,12 @@ COMMIT = operation(None, OperationKind.COMMIT)
     [
         (made(FILL, KEEP, version=3), "local"),
         (made(COMMIT), "job"),
-        (made(COMMIT, FILL), "connect"),
-        (made(COMMIT, version=3), "connect"),
+        (made(COMMIT, FILL, TIDY, upkeep=(KEEP, TIDY)), "connect"),
+        (made(COMMIT, KEEP, version=3), "connect"),
     ],
 )
 def test_what_runs_is_left_alone(plan: Plan, runtime: str) -> None:
-    assert within_runtime(plan, runtime) is plan or within_runtime(plan, runtime) == plan
+    assert within_runtime(plan, runtime) == plan
 
 
 @pytest.mark.parametrize(
@@ -46,7 +70,8 @@ def test_what_runs_is_left_alone(plan: Plan, runtime: str) -> None:
     [
         (made(FILL), "job", "starts Kubernetes Jobs"),
         (made(FILL, version=3), "connect", "row ids of a format v3 table"),
-        (made(KEEP), "connect", "which a maintain needs"),
+        (made(TIDY, version=3), "connect", "row ids of a format v3 table"),
+        (made(SCAN, version=3), "connect", "manifests of a format v3 table"),
     ],
 )
 def test_what_does_not_run_blocks_the_plan(plan: Plan, runtime: str, why: str) -> None:
@@ -59,7 +84,18 @@ def test_what_does_not_run_blocks_the_plan(plan: Plan, runtime: str, why: str) -
 
 
 def test_upkeep_that_does_not_run_is_left_out_and_said() -> None:
-    found = within_runtime(made(COMMIT, upkeep=(COMMIT, KEEP)), "connect")
+    found = within_runtime(made(COMMIT, upkeep=(COMMIT, KEEP, TIDY), version=3), "connect")
     assert not found.is_blocked
-    assert found.upkeep == (COMMIT,)
+    assert found.upkeep == (COMMIT, KEEP)
     assert [f.severity for f in found.findings] == [Severity.WARNING]
+
+
+def test_over_connect_nothing_is_spliced_and_the_plan_says_what_that_costs() -> None:
+    ways = (SPLICED, DELETES)
+    spliced = msgspec.structs.replace(FILL, ways=ways, cost=SPLICED.cost + DELETES.cost)
+    assert within_runtime(made(spliced), "local").operations == (spliced,)
+    found = within_runtime(made(spliced, upkeep=(spliced,)), "connect")
+    (priced,) = found.operations
+    assert found.upkeep == (priced,)
+    assert [(way.how, way.why) for way in priced.ways] == [(How.REWRITE, "Spark Connect"), (How.REWRITE, "row deletes")]
+    assert priced.cost == Cost(files_read=3, bytes_read=150, files_rewritten=3, bytes_rewritten=160)

@@ -339,7 +339,7 @@ class IcebergCatalog(ReferenceWrites):
         return self._in((), lambda: namespaces.list_namespaces(self._backend))
 
     def check(self) -> None:
-        """Ask for the first level of namespaces: one request tells whether the catalog answers, however much it holds."""
+        """Ask for the first level of namespaces: one request tells whether the catalog answers, whatever it holds."""
         self._in((), lambda: self._backend.list_namespaces(()))
 
     def describe_namespace(self, namespace: tuple[str, ...]) -> Mapping[str, str]:

@@ -47,17 +47,22 @@ class DryRuns:
     """Makes plans that nobody carries out; `ctx` must not be able to write."""
 
     ctx: Context
-    _running: dict[Key, set[asyncio.Task[list[str]]]] = field(default_factory=dict)
+    _places: dict[Key, asyncio.Semaphore] = field(default_factory=dict)
+    _running: set[asyncio.Task[list[str]]] = field(default_factory=set)
 
     async def lines(self, wish: Wish, until: float) -> list[str]:
         """Return the plan, or in one line why there is none; `until` is a time of the loop's clock."""
-        running = self._running.setdefault(wish.catalog, set())
-        if len(running) >= PER_CATALOG:
-            return ["No plan: the catalog has not answered earlier dry runs yet. Try again."]
         loop = asyncio.get_running_loop()
+        places = self._places.setdefault(wish.catalog, asyncio.Semaphore(PER_CATALOG))
+        try:
+            async with asyncio.timeout_at(until):
+                await places.acquire()
+        except TimeoutError:
+            return ["No plan: the catalog has not answered earlier dry runs yet. Try again."]
         task = loop.create_task(self._plan(wish))
-        running.add(task)
-        task.add_done_callback(running.discard)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        task.add_done_callback(lambda _: places.release())
         done, _ = await asyncio.wait({task}, timeout=max(0.0, until - loop.time()))
         if not done:
             # The thread cannot be stopped; it counts until the catalog's own time limit ends it.
@@ -70,7 +75,8 @@ class DryRuns:
         try:
             catalog = await self.ctx.pool.open(wish.catalog, fresh=True)
             case = await propose_case(self.ctx, wish.raw, wish.meta, wish.wanted, wish.settings, catalog, wish.catalog)
-            return list(_told(self._with_approvals(case)))
+            case = self._with_approvals(case)
+            return await self.ctx.pool.run(lambda: list(_told(case)))
         except LakeError as error:
             return [f"No plan: {error}"]
         except Exception as error:  # noqa: BLE001  (nobody waits for it any more, perhaps)

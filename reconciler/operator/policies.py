@@ -62,10 +62,15 @@ def read_policy(raw: Json) -> LakePolicy:
 
 
 def holds_for(raw: Json, namespace: str, labels: Mapping[str, str], operator_namespace: str) -> bool:
-    """Say whether a LakePolicy holds for a namespace with these labels; raises InvalidInput for one that is wrong."""
+    """Say whether a LakePolicy holds for a namespace with these labels.
+
+    One that is wrong stops those it could hold for, and nobody else: raises InvalidInput.
+    """
+    own = text_at(raw, "metadata", "namespace")
+    if own not in (namespace, operator_namespace):
+        return False
     policy = read_policy(raw)
-    own = policy.metadata.namespace
-    return own == namespace or (own == operator_namespace and selects(policy.spec.namespace_selector, labels))
+    return own == namespace or selects(policy.spec.namespace_selector, labels)
 
 
 def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:

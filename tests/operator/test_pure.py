@@ -325,6 +325,13 @@ def test_a_policy_that_cannot_be_read_allows_nothing() -> None:
         policies_for([policy("broken", "system", deny={})], "sales", {}, "system")
 
 
+def test_a_tenants_broken_policy_stops_nobody_else() -> None:
+    raws = [policy("broken", "hr", deny={}), policy("own", "sales")]
+    assert [p.name for p in policies_for(raws, "sales", {}, "system")] == ["own"]
+    with pytest.raises(InvalidInput, match="broken"):
+        policies_for(raws, "hr", {}, "system")
+
+
 def test_plan_names_are_stable_and_short() -> None:
     name = plan_name("t" * 63, "sha256:" + "ab" * 32, 3)
     assert name == f"{'t' * 40}-ababababab-3"

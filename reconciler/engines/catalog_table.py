@@ -8,7 +8,7 @@ added for abandoned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from uuid import uuid4
 
 import msgspec
@@ -21,6 +21,7 @@ from reconciler.engines.staging import ATTEMPTS, KEPT_SNAPSHOTS, pause
 from reconciler.errors import CommitConflict, CommitStateUnknown, LakeError
 from reconciler.model.metadata import MAIN, JsonObject, RefJson
 from reconciler.model.table import TableIdent
+from reconciler.plan.data import is_our_branch
 from reconciler.ports import CommitOutcome, StagingCatalog
 
 
@@ -108,9 +109,7 @@ class CatalogTable:
         """Remove branches, as far as they are there, and the scratch branches beside them."""
 
         def build(draft: Draft) -> bool:
-            present = [
-                name for name in draft.facts.refs if any(name == b or name.startswith(f"{b}_") for b in branches)
-            ]
+            present = _with_scratches(branches, draft.facts.refs)
             draft.remove_refs(present)
             return bool(present)
 
@@ -220,7 +219,7 @@ class CatalogDraft:
         """Make the new snapshot a branch's head; the scratch branches that its files were written on go."""
         assert self.made is not None  # noqa: S101
         self._point(branch, self.made)
-        self.remove_refs([name for name in self._points if name.startswith(f"{branch}_")])
+        self.remove_refs(_with_scratches([branch], self._points)[1:])
 
     def select(self, base: int | None, paths: Sequence[str], stamps: Mapping[str, str]) -> int:
         """Add a snapshot of only these files of another."""
@@ -242,8 +241,8 @@ class CatalogDraft:
         self._points[name] = snapshot_id
 
     def remove_refs(self, names: Sequence[str]) -> None:
-        """Remove branches and tags, branches with the scratch branches beside them."""
-        for name in [n for n in self._points if n in names or any(n.startswith(f"{other}_") for other in names)]:
+        """Remove branches and tags, an operation's branch with the scratch branches beside it."""
+        for name in _with_scratches(names, self._points):
             self._updates.append({"action": "remove-snapshot-ref", "ref-name": name})
             del self._points[name]
 
@@ -265,6 +264,13 @@ class CatalogDraft:
         gone = [*dict.fromkeys([*self._gone, *sorted(left)])]
         forgotten: JsonObject = {"action": "remove-snapshots", "snapshot-ids": gone}
         return [*self._updates, forgotten] if gone else self._updates
+
+
+def _with_scratches(names: Sequence[str], refs: Collection[str]) -> list[str]:
+    """Return those names that are refs, each of our branches with the scratch branches beside it."""
+    ours = tuple(f"{name}_" for name in names if is_our_branch(name))
+    beside = (ref for ref in refs if is_our_branch(ref) and ref.startswith(ours))
+    return list(dict.fromkeys([*(name for name in names if name in refs), *beside]))
 
 
 def _catalog(draft: Draft) -> CatalogDraft:

@@ -6,7 +6,7 @@ import pytest
 
 from reconciler.engines.catalog_table import CatalogTable
 from reconciler.engines.data_state import CHUNK_STAMP, OPERATION_STAMP
-from reconciler.engines.site import Change, Draft, FilesMoved, SnapshotKind
+from reconciler.engines.site import Change, Draft, FilesMoved, Merge, SnapshotKind
 from tests.catalogs.test_by_reference import IDENT, Site
 from tests.cli.lab import Lab
 
@@ -122,6 +122,36 @@ def test_work_published_by_reference_forgets_its_branch(site: Site, table: Catal
     assert made not in snapshots(table)
     assert {7, 9} <= set(site.ids())
     assert len(site.ids()) == 4
+
+
+def test_refs_of_others_stay_whatever_they_are_called(site: Site, table: CatalogTable) -> None:
+    head = site.head
+    theirs = {"main_backup", f"{BRANCH}_theirs", "old", "old_2024"}
+    live = site.lab.table()
+    for name in theirs:
+        live.manage_snapshots().create_branch(head, name).commit()
+    table.create_branch(BRANCH, head, uuid(table), None)
+    chunk(site, table, head)
+
+    def publish(draft: Draft) -> bool:
+        found = draft.facts.head_of(BRANCH)
+        assert found is not None
+        draft.set_main(found)
+        draft.remove_refs([BRANCH, "old"])
+        return True
+
+    table.swap(publish, uuid=uuid(table), refs=("main", BRANCH))
+    assert set(table.facts().refs) == {"main", *theirs} - {"old"}
+
+    def merge(facts: object) -> Merge:
+        return Merge(smaller_than=1 << 20, stamps={}, found=lambda count: None)
+
+    def place(draft: Draft) -> bool:
+        draft.place("main")
+        return True
+
+    table.swap(place, merge, uuid=uuid(table))
+    assert set(table.facts().refs) == {"main", *theirs} - {"old"}
 
 
 def test_a_file_that_others_removed_meanwhile_is_told(site: Site, table: CatalogTable) -> None:

@@ -315,7 +315,14 @@ REFRESH = Story(
     change=_ingest,
     is_over=_fresh,
     holds=_refreshed,
-    writes=(),
+    writes=(
+        "create jobs",
+        "create events JobStarted",
+        "create configmaps",
+        "patch laketables finalizers laketable.dev/table",
+        "patch laketables finalizers none",
+    ),
+    by_time=PROGRESS,
     table="totals",
     watched="totals",
 )

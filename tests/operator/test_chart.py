@@ -290,7 +290,8 @@ def test_the_installed_operator_answers_its_probes_and_works(helm: Path, server:
     install_crds(server)
     port, webhook = free_port(), free_port()
     installed = render(helm, *NAMESPACED, "crds.install=false")
-    server.apply(*(_leading_here(found, webhook) for found in objects(installed)))
+    released = [_leading_here(found, webhook) for found in objects(installed)]
+    server.apply(*released)
     (deployment,) = objects(installed, "Deployment")
     pod = deployment["spec"]["template"]["spec"]
     container = pod["containers"][0]
@@ -319,6 +320,11 @@ def test_the_installed_operator_answers_its_probes_and_works(helm: Path, server:
         nothing = policy("nothing", "ours", deny={"reason": "Because."})
         eventually(lambda: "'deny' names nothing" in _refusal(server, nothing))
         server.apply(policy("nothing", "theirs", deny={"reason": "Because."}))  # not ours to judge
+        written = _written_by_the_operator(server)
+        shared = [found for found in released if found["kind"] in ("Secret", "ValidatingWebhookConfiguration")]
+        for server_side in (False, True):  # an upgrade, or a sync
+            server.apply(*shared, server_side=server_side)
+            assert _written_by_the_operator(server) == written
         assert "conditions" not in server.get("lakepolicy", "strict", "theirs")["status"]
         assert "Forbidden" not in operator.log
         assert operator.stop() == 0
@@ -331,6 +337,14 @@ def _leading_here(found: dict[str, Any], port: int) -> dict[str, Any]:
     for hook in found.get("webhooks", ()):
         hook["clientConfig"]["service"]["port"] = port
     return found
+
+
+def _written_by_the_operator(server: Cluster) -> tuple[object, ...]:
+    (hook,) = server.get("validatingwebhookconfiguration", "laketable-webhook")["webhooks"]
+    secret = server.get("secret", "laketable-webhook", SYSTEM)["data"]
+    assert {"path", "tls.crt", "tls.key", "ca.crt"} == set(secret)
+    assert len(hook["clientConfig"]["service"]["path"]) > 32
+    return hook["clientConfig"], secret
 
 
 def _refusal(server: Cluster, document: dict[str, Any]) -> str:

@@ -38,6 +38,7 @@ TABLES_AT_ONCE = 1000
 CHANGES = 15
 NAMESPACE = "bench"
 _COLUMNS = tuple(f"c{number} {kind}" for number, kind in enumerate(["long", "string", "double", "timestamp"] * 3))
+_PATIENCE_SECONDS = 180.0
 _BUSY = 0.05
 """Below this share of a core a process does nothing but listen."""
 
@@ -207,7 +208,10 @@ def _cost(operator: Operator, work: Callable[[], None]) -> Cost:
 def _settle(operator: Operator) -> float:
     """Wait until the operator only listens; return since when."""
     since, used, at = time.monotonic(), _cpu(operator), time.monotonic()
+    deadline = since + _PATIENCE_SECONDS
     while time.monotonic() - since < 2.0:
+        if at > deadline:
+            raise RuntimeError(f"the operator did not come to rest within {_PATIENCE_SECONDS:g} s")
         time.sleep(0.25)
         now, spent = time.monotonic(), _cpu(operator)
         if (spent - used) / (now - at) > _BUSY:

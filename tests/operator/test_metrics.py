@@ -15,6 +15,7 @@ from reconciler.operator.health import Health
 from reconciler.operator.logs import JsonLines, Lines, about_plan, about_resource
 from reconciler.operator.metrics import METRICS, Gauges, Metrics
 from reconciler.operator.objects import TABLES, Json, Key, print_time
+from reconciler.operator.reasons import EventReason
 from reconciler.operator.store import Store, plan_entry
 from reconciler.plan.operations import OperationClass
 from tests.goldens import Golden
@@ -216,3 +217,11 @@ def test_the_text_of_a_foreign_exception_is_not_printed(formatter: logging.Forma
     printed = formatter.format(a_record("it failed", error=ValueError("s3cr3t")))
     assert "s3cr3t" not in printed
     assert "it failed (ValueError)" in printed
+
+
+def test_every_reason_of_an_event_is_documented_and_written_somewhere() -> None:
+    page = (ROOT / "docs" / "operator.md").read_text()
+    (_, listed) = page.split("Kubernetes events about a LakeTable have one of these reasons:")
+    assert set(re.findall(r"`(\w+)`", listed.split("\n\n")[0])) == {reason.value for reason in EventReason}
+    sources = "".join(path.read_text() for path in (ROOT / "reconciler" / "operator").glob("*.py"))
+    assert [reason.name for reason in EventReason if f"EventReason.{reason.name}" not in sources] == []

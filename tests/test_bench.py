@@ -60,9 +60,13 @@ def test_a_missed_target_is_called_so() -> None:
         Row("x", "fast", fast, (("cpu", 1.0), ("rss", 95.0)), slow),
         Row("x", "grown", slow, base=fast, factor=1.25),
         Row("x", "beside", slow, base=fast),
+        Row("x", "written", Cost(wall=1.0, count=3), (("count", 0),)),
+        Row("x", "silent", Cost(wall=1.0, count=0), (("count", 0),)),
     ]
-    assert [row.missed for row in rows] == [True, False, True, False]
+    assert [row.missed for row in rows] == [True, False, True, False, True, False]
     lines = table(rows).splitlines()
     assert lines[2].endswith("≤ 1 s CPU, ≤ 150 MiB  MISSED")
     assert lines[3].endswith("≤ 1 s CPU, ≤ 95 MiB   met")
     assert "5.5×" in lines[5]
+    assert lines[6].split()[-4:] == ["3", "≤", "0", "MISSED"]
+    assert lines[7].split()[-4:] == ["0", "≤", "0", "met"]

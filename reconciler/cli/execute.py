@@ -19,6 +19,7 @@ from reconciler.cli.project import Project, load_beside, load_texts
 from reconciler.cli.signals import ending_well
 from reconciler.cli.workspace import Workspace
 from reconciler.engines.job_command import exit_code
+from reconciler.engines.jvm import is_small
 from reconciler.errors import ExitCode, InvalidInput
 from reconciler.jobs import run_job
 from reconciler.pipeline import Approval, Proposal
@@ -60,12 +61,13 @@ def _execute(plan_file: str, catalogs: tuple[str, ...], told: _Told, *, commits:
     workspace = Workspace(Project(tables, around.catalogs, around.policies), is_job=True)
     released = frozenset(item.plan.hash for item in planned) if commits else frozenset()
     proposals = iter(workspace.propose(tables, Approval(hashes=released)))
+    small = is_small(operation for item in planned for operation in data_operations(item.plan))
     for item in planned:
         proposal = next(proposals) if item.manifest else _of_table(workspace, item.plan)
         name = proposal.request.catalog_name if proposal.request else ""
 
         def engine(name: str = name) -> Engine:
-            return workspace.engine(name)
+            return workspace.engine(name, is_small=small)
 
         if commits:
             commit(workspace, proposal, item.plan, engine, told)

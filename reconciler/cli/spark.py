@@ -44,9 +44,17 @@ def _known(settings: Sequence[CatalogSettings]) -> list[tuple[str, Mapping[str, 
 
 
 def data_engine(
-    name: str, settings: Sequence[CatalogSettings], runtime: Runtime | None, catalog: IcebergCatalog
+    name: str,
+    settings: Sequence[CatalogSettings],
+    runtime: Runtime | None,
+    catalog: IcebergCatalog,
+    *,
+    is_small: bool,
 ) -> Engine:
-    """Return what runs a catalog's data jobs: a Spark Connect server, or a Spark as large as its runtime says."""
+    """Return what runs a catalog's data jobs: a Spark Connect server, or a Spark as large as its runtime says.
+
+    `is_small`: there is too little data to make the most of the JVM.
+    """
     if runtime is not None and runtime.type == "connect" and runtime.url is not None:
         from reconciler.engines.connect import connect_session
         from reconciler.engines.connect_job import ConnectEngine
@@ -56,7 +64,7 @@ def data_engine(
     from reconciler.engines.data_job import SparkEngine
     from reconciler.engines.session import spark_session
 
-    return SparkEngine(spark_session(_known(settings), _profile(runtime)), name)
+    return SparkEngine(spark_session(_known(settings), _profile(runtime), is_small=is_small), name)
 
 
 def _profile(runtime: Runtime | None) -> dict[str, str]:

@@ -160,13 +160,13 @@ class Workspace:
 
         return LocalRuntime(printed)
 
-    def engine(self, name: str) -> Engine:
-        """Return the engine of a catalog's data jobs; Spark starts on first use."""
+    def engine(self, name: str, *, is_small: bool) -> Engine:
+        """Return the engine of a catalog's data jobs; Spark starts on first use, tuned for little data or for much."""
         if name not in self._engines:
             from reconciler.cli.spark import data_engine
 
             known, runtime = list(self._settings.values()), self.runtime(name)
-            self._engines[name] = data_engine(name, known, runtime, self._catalogs[name])
+            self._engines[name] = data_engine(name, known, runtime, self._catalogs[name], is_small=is_small)
         return self._engines[name]
 
     def executor(self, name: str, request: Request) -> MetadataExecutor:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from reconciler.engines.catalog_conf import extra_packages, spark_catalog_properties
 from reconciler.engines.class_archive import ClassArchive
 from reconciler.engines.java import Java, find_java
+from reconciler.engines.jvm import QUICK, UNCHECKED_ARROW
 from reconciler.errors import EnvironmentProblem
 
 if TYPE_CHECKING:
@@ -35,18 +36,22 @@ Catalog = tuple[str, Mapping[str, str]]
 
 
 def spark_session(
-    catalogs: Iterable[Catalog], settings: Mapping[str, str] | None = None, *, short: bool = False
+    catalogs: Iterable[Catalog],
+    settings: Mapping[str, str] | None = None,
+    *,
+    short: bool = False,
+    is_small: bool = False,
 ) -> SparkSession:
     """Return a session of its own with these (name, PyIceberg properties); starts Spark in this process when needed.
 
     `settings` are Spark conf of the caller's choice. `short` tunes the JVM for a few metadata commits; without it,
-    the process ends with `end_spark`.
+    the process ends with `end_spark`. `is_small` tunes it for little data (see `jvm.is_small`).
     """
     conf: dict[str, str] = {}
     for name, properties in catalogs:
         conf.update(spark_catalog_properties(name, properties))
     check_pyspark()
-    session = _running(conf, settings or {}, short=short).newSession()
+    session = _running(conf, settings or {}, short=short, is_small=is_small).newSession()
     check_spark(session.version)
     for key, value in conf.items():
         session.conf.set(key, value)
@@ -83,7 +88,9 @@ def cached_jars(packages: Iterable[str] = PACKAGES) -> tuple[Path, ...] | None:
     return jars if all(jar.is_file() for jar in jars) else None
 
 
-def _running(catalog_conf: Mapping[str, str], settings: Mapping[str, str], *, short: bool) -> SparkSession:
+def _running(
+    catalog_conf: Mapping[str, str], settings: Mapping[str, str], *, short: bool, is_small: bool
+) -> SparkSession:
     """Start Spark, or join the one that runs in this process."""
     from pyspark.sql import SparkSession
 
@@ -98,7 +105,7 @@ def _running(catalog_conf: Mapping[str, str], settings: Mapping[str, str], *, sh
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
     builder = SparkSession.builder.appName("laketable")
     packages = (*PACKAGES, *(f"{name}:{ICEBERG}" for name in extra_packages(catalog_conf)))
-    for key, value in {**_conf(packages, java, short=short), **settings}.items():
+    for key, value in {**_conf(packages, java, short=short, is_small=is_small), **settings}.items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()
@@ -109,11 +116,11 @@ def _running(catalog_conf: Mapping[str, str], settings: Mapping[str, str], *, sh
         ) from error
 
 
-def _conf(packages: tuple[str, ...], java: Java, *, short: bool) -> dict[str, str]:
+def _conf(packages: tuple[str, ...], java: Java, *, short: bool, is_small: bool) -> dict[str, str]:
     global _archive
-    options = [f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"]
-    if short:
-        options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    options = [f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}", *UNCHECKED_ARROW]
+    if short or is_small:
+        options += QUICK
     conf = {
         "spark.master": "local[*]",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -122,6 +129,7 @@ def _conf(packages: tuple[str, ...], java: Java, *, short: bool) -> dict[str, st
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.extensions": EXTENSIONS,
         "spark.sql.session.timeZone": "UTC",
+        "spark.python.daemon.module": "reconciler.engines.splice.daemon",
     }
     jars = cached_jars(packages)
     if jars is None:

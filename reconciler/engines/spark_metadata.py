@@ -39,10 +39,10 @@ _REST_OPERATIONS = "RESTTableOperations"
 
 
 class _Request(NamedTuple):
-    """What a REST catalog is sent: asserts as JSON, updates as Java objects."""
+    """What a REST catalog is sent: asserts as JSON, updates as Java objects, in a list of Python's or of Java's."""
 
     requirements: Sequence[JsonObject]
-    updates: Sequence[Any]
+    updates: Any
 
 
 class SparkExecutor:
@@ -214,9 +214,11 @@ class SparkExecutor:
         # all asserts in one call: until the catalog answers, another writer may be faster
         stated = msgspec.json.encode({"requirements": request.requirements, "updates": []}).decode()
         asserts = rest.requests.UpdateTableRequestParser.fromJson(stated).requirements()
-        updates = self._java.java.util.ArrayList()
-        for update in request.updates:
-            updates.add(update)
+        updates = request.updates
+        if isinstance(updates, list):
+            updates = self._java.java.util.ArrayList()
+            for update in request.updates:
+                updates.add(update)
         answer = self._java.java.lang.Class.forName(
             "org.apache.iceberg.rest.responses.LoadTableResponse", True, operations.getClass().getClassLoader()
         )

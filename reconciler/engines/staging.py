@@ -175,7 +175,7 @@ class StagingTable(SparkExecutor):
         self._before = draft.base if draft.forgets else self._before
         with self._translated(self.ident):
             updated = draft.builder.build()
-            changes = list(updated.changes())
+            changes = updated.changes()
         request = _Request(requirements(draft.facts, {name: draft.facts.head_of(name) for name in refs}), changes)
         return self._commit(draft.table.operations(), draft.base, updated, request, self.ident)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from reconciler.catalogs.connection import explicit
 from reconciler.catalogs.iceberg import IcebergCatalog
-from reconciler.errors import InvalidInput
+from reconciler.errors import CommitConflict, InvalidInput
 from reconciler.model.table import TableIdent
 from tests.crash import oracles
 from tests.crash.conftest import Tell
@@ -63,7 +63,7 @@ class Ingest:
     def _append(self, number: int) -> None:
         try:
             self._append_once(number)
-        except InvalidInput:  # the schema changed between reading and writing it
+        except (CommitConflict, InvalidInput):  # the partition spec or the schema changed since it was read
             self._append_once(number)
 
     def _append_once(self, number: int) -> None:

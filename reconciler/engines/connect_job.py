@@ -14,7 +14,7 @@ from reconciler.engines.data_progress import Tell
 from reconciler.engines.maintenance import MaintenanceWork
 from reconciler.engines.staged import StagedWork
 from reconciler.engines.validation import ScanStaged
-from reconciler.errors import Unsupported
+from reconciler.errors import LakeError, Unsupported
 from reconciler.plan.operations import Operation
 from reconciler.plan.runtimes import connect_refusal
 from reconciler.ports import CommitOutcome, StagingCatalog, StagingRef
@@ -92,6 +92,8 @@ class ConnectStaged:
     def _told(self) -> Iterator[None]:
         try:
             yield
+        except LakeError:
+            raise
         except Exception as error:
             raise self._site.told(error) from error
         finally:

@@ -124,6 +124,8 @@ class ConnectSite:
         if failed is not None:
             with suppress(LakeError):
                 self.table.drop_branches([scratch], self.ref.uuid)
+            if isinstance(failed, LakeError):
+                raise failed
             raise self.told(failed) from failed
         if facts.head_of(scratch) != start:
             raise CatalogUnavailable("What Spark wrote is not there.", where=self.branch_place, hint="Apply again.")

@@ -14,7 +14,7 @@ from reconciler.engines.data_state import OPERATION_STAMP, Step, TableFacts, pos
 from reconciler.engines.refresh_rows import ViewRows
 from reconciler.engines.site import FilesMoved, Site, SnapshotKind
 from reconciler.engines.source_changes import SourceChange, Unreadable
-from reconciler.errors import InvalidTable
+from reconciler.errors import InvalidTable, LakeError
 from reconciler.plan.data import done_key, is_our_branch
 from reconciler.plan.events import Progress
 from reconciler.plan.operations import Operation, Refresh
@@ -74,6 +74,8 @@ class RefreshKind:
             site.session.conf.set("spark.sql.shuffle.partitions", str(partitions))
             try:
                 return rows.write(self._frame(site, rows))
+            except LakeError:
+                raise
             except Exception as error:
                 raise site.told(error) from error
 

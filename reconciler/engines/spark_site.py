@@ -89,6 +89,8 @@ class SparkSite:
         try:
             frame.write.format("iceberg").options(**options).mode("append").save(group)
             return [file.copy() for file in iterate(writes.fetchNewFiles(table, group))]
+        except LakeError:
+            raise
         except Exception as error:
             raise self.told(error) from error
         finally:

@@ -283,8 +283,8 @@ _DATA = (
         "The catalog's runtime does not run data jobs here",
         ERROR,
         why="The plan reads or writes rows, and the LakeCatalog names a runtime that this command cannot start, or "
-        "that cannot do it: over Spark Connect rows of format v3 tables are neither written nor scanned. Half of a declared "
-        "table would be neither what the file says nor what it was, so nothing is done.",
+        "that cannot do it: over Spark Connect rows of format v3 tables are neither written nor scanned. Half of a "
+        "declared table would be neither what the file says nor what it was, so nothing is done.",
         before="# the LakeCatalog says runtime: {type: job}\nconstraints: [{name: positive, check: amount >= 0}]\n",
         after="# the LakeCatalog says runtime: {type: local}\nconstraints: [{name: positive, check: amount >= 0}]\n",
         fix="Set the runtime to one that runs from here, or let the operator apply the plan.",

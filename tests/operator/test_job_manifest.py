@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.model.documents import check_resource
 from reconciler.model.manifest import LakeCatalog
-from reconciler.operator.job_manifest import JobSettings, config_map, job, job_name, work_ids
+from reconciler.operator.job_manifest import JobSettings, config_map, for_job, job, job_name, work_ids
 from reconciler.operator.manifests import read_table
 from reconciler.operator.objects import Meta
 from reconciler.plan.operations import Backfill, BackfillColumn, Operation, OperationClass, OperationKind, Plan
@@ -124,3 +124,16 @@ def test_a_commit_by_a_job_is_named_by_its_plan() -> None:
     assert work_ids(upkeep, commits=True) == (OPERATION,)
     whole: Any = job(job_name("orders", "ab" * 8), TABLE, lake("platform"), made, SETTINGS, commits=True)
     assert whole["spec"]["template"]["spec"]["containers"][0]["command"][-1] == "--commit"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "kind", "url"),
+    [
+        ({"type": "job", "image": "x:1"}, "local", None),
+        ({"type": "connect", "url": "sc://spark:15002"}, "connect", "sc://spark:15002"),
+    ],
+)
+def test_a_job_is_told_where_its_spark_is(runtime: dict[str, Any], kind: str, url: str | None) -> None:
+    stated = for_job(lake("platform", **runtime)).spec.runtime
+    assert stated is not None
+    assert (stated.type, stated.url, stated.image) == (kind, url, None)

@@ -6,7 +6,7 @@ was not spliced is rewritten. Nothing is committed here, and a file that never g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -14,7 +14,7 @@ from uuid import uuid4
 import msgspec
 
 from reconciler.engines.backfill_files import ROW_ID as ROW_ID_COLUMN
-from reconciler.engines.backfill_files import check_plan, first_value_of, rewrite, row_error, staged_frame
+from reconciler.engines.backfill_files import as_one, check_plan, first_value_of, rewrite, row_error, staged_frame
 from reconciler.engines.data_files import Task
 from reconciler.engines.spark_site import SparkSite
 from reconciler.engines.splice.locations import storage_properties
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _FEW_ROWS, _MANY_ROWS = 10_000, 65_536
 # Int.MaxValue stands for no bound; under any other Spark adds up the batch's size anew after every row.
 _NO_BOUND = str(2**31 - 1)
+_ROW_NUMBER = 2**33 - 1  # what Spark's monotonically increasing ids count in a partition, below the partition's number
 
 
 class Lot(NamedTuple):
@@ -151,14 +152,12 @@ def _run(
     job = _job(session, table, tasks, added)
     if lot.needs_row_ids:
         job = job._replace(columns=(*added, ROW_ID), modes={**job.modes, ROW_ID.id: "full"})
-    with staged_frame(session, table, [_whole(session, table, task) for task in tasks]) as (frame, _):
-        values = frame.select(
-            *(first_value_of(frame, column).alias(column.name) for column in lot.columns),
-            *_proof(frame),
-        )
-        check_plan(values)
+    with staged_frame(session, table, [as_one(session, table, task) for task in tasks]) as (frame, _):
+        computed = [first_value_of(frame, column).alias(column.name) for column in lot.columns]
+        check_plan(frame.select(*computed))
+        values = frame.select(*computed, _proof(frame))
         try:
-            rows = values.mapInArrow(partial(run_task, job), ANSWER).collect()
+            rows = _mapped(values, partial(run_task, job), ANSWER).collect()
         except Exception as error:
             if (told := row_error(error)) is not None:
                 raise told from error
@@ -166,35 +165,33 @@ def _run(
     return {row[0]: msgspec.msgpack.decode(bytes(row[1]), type=Answer) for row in rows}
 
 
-def _whole(session: SparkSession, table: Any, task: Task) -> Task:
-    """Return the task as one that Spark reads at once: of a file with several row groups it would make several.
+def _mapped(frame: DataFrame, function: Callable[..., Any], schema: str) -> DataFrame:
+    """Hand the rows to Python as `mapInArrow` does, which imports pandas for it, and fails where that is missing."""
+    from pyspark.sql.classic.dataframe import DataFrame
+    from pyspark.sql.udf import UserDefinedFunction
+    from pyspark.util import PythonEvalType
 
-    It splits at the offsets that the manifest names, so the file read is one that begins at the first of them.
-    """
-    file = task.java.file()
-    offsets = file.splitOffsets()
-    if offsets is None or len(offsets) < 2:
-        return task
-    iceberg, gateway = session._jvm.org.apache.iceberg, session.sparkContext._gateway
-    spec = table.specs().get(task.spec_id)
-    single = iceberg.DataFiles.builder(spec).copy(file).withSplitOffsets(offsets.subList(0, 1)).build()
-    everything = iceberg.expressions.ResidualEvaluator.unpartitioned(iceberg.expressions.Expressions.alwaysTrue())
-    deletes = gateway.new_array(iceberg.DeleteFile, 0)  # a file that has some is not spliced
-    schema, spec_json = iceberg.SchemaParser.toJson(table.schema()), iceberg.PartitionSpecParser.toJson(spec)
-    return msgspec.structs.replace(task, java=iceberg.BaseFileScanTask(single, deletes, schema, spec_json, everything))
+    task = UserDefinedFunction(function, returnType=schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    columns = task(*(frame[_quoted(name)] for name in frame.columns))
+    return DataFrame(frame._jdf.mapInArrow(columns._jc, False, None), frame.sparkSession)
 
 
-def _proof(frame: DataFrame) -> list[Column]:
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _proof(frame: DataFrame) -> Column:
     """Return what proves which file a row is of, and where in it."""
     from pyspark.sql import functions as F
 
-    from reconciler.engines.splice.partition import FILE, FILE_EVERY, POSITION
+    from reconciler.engines.splice.partition import ASTRAY, FILE, FILE_EVERY, MARK, MARK_EVERY, POSITION
 
     if ROW_ID_COLUMN in frame.columns:  # format v3, whose staged tables have no other metadata columns
-        return [F.col(ROW_ID_COLUMN).alias(POSITION)]
+        return F.col(ROW_ID_COLUMN).alias(POSITION)
     position, name = frame.metadataColumn(POSITION), frame.metadataColumn(FILE)
-    # A name in one of every few thousand rows: a string in each would cost more than the values.
-    return [position.alias(POSITION), F.when(position.bitwiseAND(FILE_EVERY - 1) == 0, name).alias(FILE)]
+    number = F.monotonically_increasing_id().bitwiseAND(_ROW_NUMBER)
+    mark = F.when(position != number, F.lit(ASTRAY)).when(position.bitwiseAND(FILE_EVERY - 1) == 0, name)
+    return mark.when(position.bitwiseAND(MARK_EVERY - 1) == 0, position.cast("string")).alias(MARK)
 
 
 def _job(session: SparkSession, table: Any, tasks: Sequence[Task], added: tuple[Field, ...]) -> Job:

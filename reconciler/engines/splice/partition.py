@@ -1,8 +1,10 @@
 """One Spark task: take the values of one whole file as Spark computed them, and splice them in.
 
-This runs in the executor's Python. The values come with `_pos` in every row and `_file` in one of every 4,096, so that
-it is proven here, and not assumed, that they are the file's rows in the file's order. In format v3 `_row_id` says both:
-each file has a range of its own. Whatever does not fit is no error but an answer: the driver has the file rewritten.
+This runs in the executor's Python. It is proven here, and not assumed, that the values are the file's rows in its
+order: Spark compares each row's `_pos` with the number of rows it has read, and marks the rows where they differ;
+besides, every 512th row is marked with its position or its file. More in each row would cost as much as the values do.
+In format v3 `_row_id` says it all: each file has a range of its own. Whatever does not fit is no error but an answer:
+the driver has the file rewritten.
 """
 
 from __future__ import annotations
@@ -26,7 +28,13 @@ from reconciler.model.types import Field
 from reconciler.plan.splicing import LAST_UPDATED_FIELD, ROW_ID_FIELD
 
 FILE, POSITION = "_file", "_pos"
-FILE_EVERY = 4096
+MARK = FILE
+"""The column of marks: its file in every `FILE_EVERY`th row, its position in every other `MARK_EVERY`th, else NULL."""
+
+MARK_EVERY, FILE_EVERY = 512, 4096
+ASTRAY = "astray"
+"""What a row is marked with that is not where Spark read it."""
+
 ROW_ID = Field(id=ROW_ID_FIELD, name="_row_id", required=False, type="long")
 ANSWER = "source string, answer binary"
 
@@ -155,8 +163,8 @@ class Rows:
         self._batch = next(self._batches, None)
         self._none = None if self._batch is None else self._batch.slice(0, 0)
         self._next, self.file, self._is_named = 0, "", False
-        if self._batch is not None and FILE in self._batch.schema.names:
-            self.file, self._is_named = self._batch[FILE][0].as_py() or "", True
+        if self._batch is not None and MARK in self._batch.schema.names:
+            self.file, self._is_named = self._batch[MARK][0].as_py() or "", True
         elif self._batch is not None:
             self._next = self._batch[POSITION][0].as_py() or 0
             self.file = starts.get(self._next, "")
@@ -181,13 +189,25 @@ class Rows:
             raise NotInOrder("Spark read more rows than the file has.")
 
     def _check(self, part: pa.RecordBatch) -> None:
-        positions = part[POSITION].to_numpy(zero_copy_only=False)
-        if not np.array_equal(positions, np.arange(self._next, self._next + part.num_rows)):
-            raise NotInOrder("Spark did not read the file's rows in their order.")
-        for index in range(-self._next % FILE_EVERY, part.num_rows if self._is_named else 0, FILE_EVERY):
-            if part[FILE][index].as_py() != self.file:
-                raise NotInOrder("Spark mixed the rows of two files.")
+        if self._is_named:
+            self._check_marks(part[MARK])
+        else:
+            positions = part[POSITION].to_numpy(zero_copy_only=False)
+            if not np.array_equal(positions, np.arange(self._next, self._next + part.num_rows)):
+                raise NotInOrder("Spark did not read the file's rows in their order.")
         self._next += part.num_rows
+
+    def _check_marks(self, marks: pa.Array) -> None:
+        marked = range(-self._next % MARK_EVERY, len(marks), MARK_EVERY)
+        wanted = [str(n) if n % FILE_EVERY else self.file for n in (self._next + index for index in marked)]
+        found = marks.take(pa.array(marked, pa.int64())).to_pylist()
+        if found == wanted and marks.null_count == len(marks) - len(marked):
+            return
+        names = [name for name, mark in zip(found, wanted, strict=True) if mark == self.file]
+        strange = [name for name in names if name and name not in (self.file, ASTRAY) and not name.isdigit()]
+        raise NotInOrder(
+            "Spark mixed the rows of two files." if strange else "Spark did not read the file's rows in their order."
+        )
 
     def _values(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [batch[POSITION if name == ROW_ID.name else name] for name in self._names]

@@ -16,8 +16,10 @@ import pytest
 
 from reconciler.engines.splice.locations import local_path, open_location, storage_properties
 from reconciler.engines.splice.partition import (
-    FILE,
+    ASTRAY,
     FILE_EVERY,
+    MARK,
+    MARK_EVERY,
     POSITION,
     ROW_ID,
     Answer,
@@ -43,12 +45,17 @@ def job(source: Path, columns: Sequence[Field] = (NEW,), rows: int = ROWS, first
     return Job(tuple(columns), {}, {f"file:{source}": target}, {"s3.secret-access-key": "hush"})
 
 
-def batches(source: Path, table: pa.Table, rows: int = 1000, first: int = 0) -> list[pa.RecordBatch]:
+def batches(source: Path, table: pa.Table, rows: int = 1000) -> list[pa.RecordBatch]:
     """Send values as Spark does."""
-    table = table.append_column(POSITION, pa.array(range(first, first + table.num_rows), pa.int64()))
-    names = [f"file:{source}" if n % FILE_EVERY == 0 else None for n in range(table.num_rows)]
-    found: list[pa.RecordBatch] = table.append_column(FILE, pa.array(names, pa.string())).to_batches(rows)
+    marks = [mark(source, number) for number in range(table.num_rows)]
+    found: list[pa.RecordBatch] = table.append_column(MARK, pa.array(marks, pa.string())).to_batches(rows)
     return found
+
+
+def mark(source: Path, number: int) -> str | None:
+    if number % FILE_EVERY == 0:
+        return f"file:{source}"
+    return str(number) if number % MARK_EVERY == 0 else None
 
 
 def run(sent: list[pa.RecordBatch], job: Job, attempt: int = 7) -> Answer:
@@ -84,13 +91,17 @@ def test_nans_are_counted(source: Path) -> None:
 Fault = Callable[[list[pa.RecordBatch]], list[pa.RecordBatch]]
 
 
-def renamed(sent: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Name another file at a later row."""
-    table = pa.Table.from_batches(sent)
-    names = table[FILE].to_pylist()
-    names[FILE_EVERY] = "file:/other.parquet"
-    found: list[pa.RecordBatch] = table.set_column(2, FILE, pa.array(names, pa.string())).to_batches(500)
-    return found
+def marked(number: int, text: str | None) -> Fault:
+    """Mark one row otherwise."""
+
+    def fault(sent: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        table = pa.Table.from_batches(sent)
+        marks = table[MARK].to_pylist()
+        marks[number] = text
+        found: list[pa.RecordBatch] = table.set_column(1, MARK, pa.array(marks, pa.string())).to_batches(500)
+        return found
+
+    return fault
 
 
 @pytest.mark.parametrize(
@@ -102,7 +113,12 @@ def renamed(sent: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
         pytest.param(lambda sent: [*sent[:3], *sent[4:]], "order", id="gap"),
         pytest.param(lambda sent: [*sent, sent[0]], "more rows", id="a-second-file"),
         pytest.param(lambda sent: [sent[0], sent[0], *sent[1:]], "order", id="twice"),
-        pytest.param(renamed, "two files", id="mixed"),
+        pytest.param(marked(FILE_EVERY, "file:/other.parquet"), "two files", id="mixed"),
+        pytest.param(marked(FILE_EVERY, None), "order", id="no-file"),
+        pytest.param(marked(777, ASTRAY), "order", id="a-row-astray"),
+        pytest.param(marked(FILE_EVERY, ASTRAY), "order", id="a-row-astray-where-its-file-stands"),
+        pytest.param(marked(MARK_EVERY, str(MARK_EVERY + 1)), "order", id="another-position"),
+        pytest.param(marked(0, None), "not asked for", id="no-name"),
     ],
 )
 def test_rows_that_are_not_the_files_own_make_no_file(source: Path, fault: Fault, why: str) -> None:

@@ -9,9 +9,7 @@ import copy
 import json
 import re
 import signal
-import socket
 import ssl
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -42,16 +40,26 @@ from tests.kube.operator import (
     condition,
     eventually,
     install,
-    policy,
     running_operator,
     table,
-    wait_for,
 )
-from tests.proxy import Fault, FaultProxy, Recorded
+from tests.operator.admission_kit import (
+    CANARY,
+    START_SECONDS,
+    changed,
+    dry_run_of,
+    refusal,
+    silence,
+    state,
+    until_served,
+    wait_for,
+    warnings,
+    writes,
+    wrong,
+)
+from tests.proxy import Fault, FaultProxy
 
 NAME = "laketable-webhook"
-CANARY = "canary-7d21c4"
-START_SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -97,67 +105,22 @@ def operator(cluster: Cluster, kubernetes: FaultProxy, tmp_path_factory: pytest.
     environment = {"PYICEBERG_CATALOG__OURS__URI": "http://127.0.0.1:1", "PYICEBERG_CATALOG__OURS__TOKEN": CANARY}
     kubeconfig = cluster.folder / "overheard.kubeconfig"
     with running_operator(kubeconfig, log, options, **environment) as running:
-        _until_served(cluster)
+        until_served(cluster)
         yield running
-
-
-def _until_served(cluster: Cluster) -> None:
-    cluster.create_namespace("probe")
-    wrong = policy("wrong", "probe", deny={"reason": "x"})
-    eventually(lambda: "laketable.dev" in _refusal(cluster, wrong, dry_run=True), START_SECONDS)
-
-
-def _refusal(cluster: Cluster, *documents: dict[str, Any], dry_run: bool = False) -> str:
-    """Return what kubectl was told when it was refused; nothing of it may be there afterwards."""
-    flags = ["--dry-run=server"] if dry_run else []
-    done = cluster.kubectl("apply", *flags, "-f", "-", stdin=yaml.safe_dump_all(documents), check=False)
-    assert CANARY not in done.stdout + done.stderr
-    if done.returncode == 0:
-        raise AssertionError(f"admitted: {done.stdout}{done.stderr}")
-    return done.stderr
-
-
-def _dry_run(cluster: Cluster, *documents: dict[str, Any]) -> list[str]:
-    """Return the warnings of a dry run."""
-    done = cluster.kubectl("apply", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump_all(documents))
-    assert CANARY not in done.stdout + done.stderr
-    return [line.removeprefix("Warning: ") for line in done.stderr.splitlines()]
 
 
 # ---------------------------------------------------------------- refusals
 
 
-def _changed(document: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    return {**document, "spec": {**document["spec"], **spec}}
-
-
-def _wrong(namespace: str) -> dict[str, dict[str, Any]]:
-    """Return manifests that the CRDs' schema lets pass."""
-    orders = table("orders", namespace, "id long", "amount long", catalogRef={"name": "lake"})
-    hostile = {"name": "x", "type": "long", "computed": {"expression": "reflect('java.lang.System', 'exit', 1)"}}
-    view = _changed(orders, materializedView={"query": "SELECT 1; DROP TABLE a"})
-    del view["spec"]["columns"]
-    return {
-        "a column twice": _changed(orders, columns=[{"name": "id", "type": "long"}, {"name": "id", "type": "int"}]),
-        "a type that is none": _changed(orders, columns=[{"name": "id", "type": "decimal(99,2)"}]),
-        "a column that is not there": _changed(orders, partitioning=[{"column": "idd", "transform": "day"}]),
-        "SQL that may not run": _changed(orders, columns=[*orders["spec"]["columns"], hostile]),
-        "two statements": view,
-        "a property of ours": _changed(orders, properties={"laketable.owner": "me"}),
-        "a policy that forbids nothing": policy("nothing", namespace, deny={"reason": "Because."}),
-        "destructive plans approved blindly": policy("blind", namespace, autoApprove=["destructive"]),
-    }
-
-
-@pytest.mark.parametrize("case", _wrong("any"))
+@pytest.mark.parametrize("case", wrong("any"))
 def test_a_wrong_manifest_is_refused_with_what_validate_says(
     cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog, case: str, tmp_path: Path
 ) -> None:
-    document = _wrong(namespace)[case]
+    document = wrong(namespace)[case]
     (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(document))
     with pytest.raises(ManifestErrors) as found:
         load_project([str(tmp_path)])
-    said = _refusal(cluster, document)
+    said = refusal(cluster, document)
     assert 'admission webhook "resources.laketable.dev" denied the request: ' in said
     for error in found.value.errors:
         assert f"{error.message} {error.hint}".rstrip() in said
@@ -170,21 +133,14 @@ def test_an_edit_is_refused_as_a_new_table_is_and_a_correction_admitted(
     cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
 ) -> None:
     orders = table("orders", namespace, "id long")
-    assert not _warnings(cluster, orders)
+    assert not warnings(cluster, orders)
     wait_for(cluster, namespace, "orders", "InSync")
-    assert "spec.sortOrder[0]" in _refusal(cluster, _changed(orders, sortOrder=[{"column": "none"}]))
-    renamed = _refusal(cluster, _changed(orders, identifier=f"{namespace}.other"))
+    assert "spec.sortOrder[0]" in refusal(cluster, changed(orders, sortOrder=[{"column": "none"}]))
+    renamed = refusal(cluster, changed(orders, identifier=f"{namespace}.other"))
     assert f"write renamedFrom: {namespace}.orders" in renamed
     assert cluster.get("laketable", "orders", namespace)["metadata"]["generation"] == 1
-    cluster.apply(_changed(orders, sortOrder=[{"column": "id"}]))
+    cluster.apply(changed(orders, sortOrder=[{"column": "id"}]))
     wait_for(cluster, namespace, "orders", "InSync")
-
-
-def _warnings(cluster: Cluster, *documents: dict[str, Any]) -> list[str]:
-    """Apply, and return what was said besides."""
-    done = cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
-    assert CANARY not in done.stdout + done.stderr
-    return [line.removeprefix("Warning: ") for line in done.stderr.splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +155,7 @@ def _warnings(cluster: Cluster, *documents: dict[str, Any]) -> list[str]:
 def test_a_catalog_that_tenants_may_not_have_is_refused(
     cluster: Cluster, operator: Operator, namespace: str, name: str, properties: dict[str, str], said: str
 ) -> None:
-    assert said in _refusal(cluster, catalog(name, namespace, properties))
+    assert said in refusal(cluster, catalog(name, namespace, properties))
     # the control: an honest one
     cluster.apply(catalog("theirs", namespace, {"type": "rest", "uri": "https://catalog.example"}))
 
@@ -208,10 +164,10 @@ def test_what_others_still_lack_is_a_warning(
     cluster: Cluster, operator: Operator, namespace: str, sqlite_catalog: dict[str, str]
 ) -> None:
     early = table("early", namespace, "id long", catalogRef={"name": "later"})
-    assert _warnings(cluster, early) == [f"The table waits: There is no LakeCatalog {namespace}/later yet."]
+    assert warnings(cluster, early) == [f"The table waits: There is no LakeCatalog {namespace}/later yet."]
     cluster.apply(catalog("later", namespace, sqlite_catalog))
     wait_for(cluster, namespace, "early", "InSync")
-    (rival,) = _warnings(
+    (rival,) = warnings(
         cluster, table("rival", namespace, "id long", identifier=f"{namespace}.early", catalogRef={"name": "later"})
     )
     assert rival == f"LakeTable {namespace}/early is older and claims {namespace}.early too; it wins."
@@ -254,7 +210,7 @@ def test_a_tenant_without_the_right_is_refused_and_hears_nothing_of_the_table(
     del view["spec"]["columns"]
     view["spec"] |= {"identifier": f"{tenant}.spy"}
     view["spec"] |= {"materializedView": {"query": f"SELECT monthly_pay FROM `{namespace}`.salaries"}}
-    own = _changed(spy, identifier=f"{tenant}.spy")
+    own = changed(spy, identifier=f"{tenant}.spy")
     nobody, granted = (
         catalog("lake", namespace, sqlite_catalog),
         catalog("lake", namespace, sqlite_catalog, access=[mine, theirs]),
@@ -263,16 +219,16 @@ def test_a_tenant_without_the_right_is_refused_and_hears_nothing_of_the_table(
         cluster.apply(grants)
         for document in refused:
             for dry_run in (True, False):
-                said = _refusal(cluster, document, dry_run=dry_run)
+                said = refusal(cluster, document, dry_run=dry_run)
                 assert f"LakeCatalog {namespace}/lake does not let namespace {tenant}" in said
                 assert "person" not in said
                 assert not re.search(r"monthly_pay (int|long)|iceberg v|sha256", said)
     assert not cluster.list("laketable", tenant)
     # the controls: what it was granted, and a view once it may read
-    assert any("would be carried out" in line for line in _dry_run(cluster, own))
+    assert any("would be carried out" in line for line in dry_run_of(cluster, own))
     read = {"namespaces": [tenant], "catalogNamespaces": [namespace], "verbs": ["read"]}
     cluster.apply(catalog("lake", namespace, sqlite_catalog, access=[mine, theirs, read]))
-    assert any("monthly_pay" in line for line in _dry_run(cluster, view))
+    assert any("monthly_pay" in line for line in dry_run_of(cluster, view))
 
 
 def test_only_who_knows_the_path_is_answered(
@@ -299,22 +255,6 @@ def test_only_who_knows_the_path_is_answered(
 # ---------------------------------------------------------------- dry runs
 
 
-def _state(cluster: Cluster, namespace: str, properties: dict[str, str]) -> tuple[object, ...]:
-    """Return everything that a dry run might have changed: resources, and every file of the catalog."""
-    kinds = "laketables,lakecatalogs,laketableplans,lakepolicies,jobs,configmaps,secrets,events.events.k8s.io"
-    listed = cluster.kubectl("get", kinds, "-n", namespace, "-o", "json").stdout
-    objects = sorted(
-        (o["kind"], o["metadata"]["name"], o["metadata"]["resourceVersion"]) for o in json.loads(listed)["items"]
-    )
-    lake = Path(properties["uri"].removeprefix("sqlite:///")).parent
-    return objects, {path: path.read_bytes() for path in sorted(lake.rglob("*")) if path.is_file()}
-
-
-def _writes(requests: list[Recorded]) -> list[str]:
-    found = (f"{one.method} {one.path}" for one in requests if one.method not in ("GET", "HEAD"))
-    return [text for text in found if "/leases" not in text]
-
-
 def test_a_dry_run_prints_the_plan_and_changes_nothing(
     cluster: Cluster,
     operator: Operator,
@@ -324,18 +264,18 @@ def test_a_dry_run_prints_the_plan_and_changes_nothing(
     sqlite_catalog: dict[str, str],
 ) -> None:
     orders = table("orders", namespace, "id long", "note string", "extra string")
-    assert any("would be carried out" in line for line in _dry_run(cluster, orders))
+    assert any("would be carried out" in line for line in dry_run_of(cluster, orders))
     assert not cluster.list("laketable", namespace)
     cluster.apply(orders)
     wait_for(cluster, namespace, "orders", "InSync")
     eventually(lambda: not _is_busy(cluster, namespace))
 
     kubernetes.forget()
-    before = _state(cluster, namespace, sqlite_catalog)
+    before = state(cluster, namespace, sqlite_catalog)
     edited = table("orders", namespace, "id long", "note string", "added date")
-    told = _dry_run(cluster, edited)
-    assert _state(cluster, namespace, sqlite_catalog) == before
-    assert _writes(kubernetes.requests) == []
+    told = dry_run_of(cluster, edited)
+    assert state(cluster, namespace, sqlite_catalog) == before
+    assert writes(kubernetes.requests) == []
 
     plan = re.search(r"plan (sha256:[0-9a-f]{64}) would not be carried out now \(ApprovalRequired\)", told[0])
     assert plan is not None, "\n".join(told)
@@ -345,13 +285,13 @@ def test_a_dry_run_prints_the_plan_and_changes_nothing(
         assert part in text
     assert all(len(line) <= 256 for line in told)
     # committing that hash is what releases it, and a dry run says so beforehand
-    approved = _changed(edited, approval={"plan": plan[1]})
-    assert f"plan {plan[1]} would be carried out" in _dry_run(cluster, approved)[0]
+    approved = changed(edited, approval={"plan": plan[1]})
+    assert f"plan {plan[1]} would be carried out" in dry_run_of(cluster, approved)[0]
     cluster.apply(approved)
     status = wait_for(cluster, namespace, "orders", "InSync")["status"]
     assert status["lastApplied"]["hash"] == plan[1]
     # the control: what was heard while nothing was written does hear of a write
-    assert any("/laketableplans" in text for text in _writes(kubernetes.requests))
+    assert any("/laketableplans" in text for text in writes(kubernetes.requests))
 
 
 def _is_busy(cluster: Cluster, namespace: str) -> bool:
@@ -362,8 +302,10 @@ def _is_busy(cluster: Cluster, namespace: str) -> bool:
 def test_a_real_apply_computes_no_plan(
     cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
 ) -> None:
-    assert _warnings(cluster, table("orders", namespace, "id long", reconcile={"suspend": True})) == []
-    assert "suspend is true" in _dry_run(cluster, table("orders", namespace, "id int", reconcile={"suspend": True}))[0]
+    assert warnings(cluster, table("orders", namespace, "id long", reconcile={"suspend": True})) == []
+    assert (
+        "suspend is true" in dry_run_of(cluster, table("orders", namespace, "id int", reconcile={"suspend": True}))[0]
+    )
 
 
 def test_a_dry_run_asks_the_catalog_for_reads_only(
@@ -375,7 +317,7 @@ def test_a_dry_run_asks_the_catalog_for_reads_only(
         cluster.apply(orders)
         wait_for(cluster, namespace, "orders", "InSync")
         heard.forget()
-        told = _dry_run(cluster, table("orders", namespace, "id long"))
+        told = dry_run_of(cluster, table("orders", namespace, "id long"))
         assert "would be carried out" in told[0]
         assert heard.requests
         assert {one.method for one in heard.requests} <= {"GET", "HEAD"}
@@ -390,7 +332,7 @@ def test_many_changes_fit_what_an_api_server_passes_on(
     cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
 ) -> None:
     names = [f"a_rather_long_name_for_a_column_{number}" for number in range(400)]
-    told = _dry_run(cluster, table("wide", namespace, *(f"{name} string" for name in names)))
+    told = dry_run_of(cluster, table("wide", namespace, *(f"{name} string" for name in names)))
     assert "would be carried out" in told[0]
     assert sum(map(len, told)) <= 4096
     assert any("more" in line for line in told)
@@ -404,45 +346,28 @@ def test_no_answer_repeats_a_secret(cluster: Cluster, operator: Operator, namesp
         heard.plan(Fault(status=status, body=body, headers={"Content-Type": "application/json"}), times=1000)
         cluster.apply({**credentials, "stringData": {"token": CANARY}})
         cluster.apply(catalog("lake", namespace, {"type": "rest", "uri": heard.uri}, secretRef={"name": "credentials"}))
-        told = _dry_run(cluster, table("orders", namespace, "id long"))
+        told = dry_run_of(cluster, table("orders", namespace, "id long"))
         assert told[0].startswith("No plan: ")
         # the control: it was sent, and sent back
         assert any(CANARY in one.headers.get("Authorization", "") for one in heard.requests)
     assert CANARY not in operator.log
 
 
-@contextlib.contextmanager
-def _silence() -> Iterator[str]:
-    """Listen and never answer."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        kept: list[socket.socket] = []
-
-        def accept() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    kept.append(listening.accept()[0])
-
-        threading.Thread(target=accept, daemon=True).start()
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        for connection in kept:
-            connection.close()
-
-
 def test_a_catalog_that_hangs_holds_up_nobody(
     cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
 ) -> None:
-    with _silence() as uri:
+    with silence() as uri:
         cluster.apply(catalog("stuck", namespace, {"type": "rest", "uri": uri}))
         stuck = table("stuck", namespace, "id long", catalogRef={"name": "stuck"})
         for _ in range(2):
-            (late,) = _dry_run(cluster, stuck)
+            (late,) = dry_run_of(cluster, stuck)
             assert late.startswith("No plan: it was not ready in time.")
-        (busy,) = _dry_run(cluster, stuck)
+        (busy,) = dry_run_of(cluster, stuck)
         assert busy.startswith("No plan: the catalog has not answered earlier dry runs yet.")
         # others get their plans meanwhile, and a real apply does not ask the catalog
         other = table("other", namespace, "id long", catalogRef={"name": "lake"})
-        assert "would be carried out" in _dry_run(cluster, other)[0]
-        assert _warnings(cluster, stuck) == []
+        assert "would be carried out" in dry_run_of(cluster, other)[0]
+        assert warnings(cluster, stuck) == []
     cluster.kubectl("delete", "laketable", "stuck", "-n", namespace)
 
 
@@ -477,11 +402,9 @@ def test_while_the_webhook_is_away_nothing_unsafe_gets_through(
     )
     assert lake.list_namespaces() == () or (namespace,) not in lake.list_namespaces()
     # what is wrong already stays wrong, but can be annotated, and corrected once admission is back
-    _until_served(cluster)
+    until_served(cluster)
     cluster.kubectl("annotate", "laketable", "wrong", "-n", namespace, "laketable.dev/reconcile-now=1")
-    assert "spec.columns[1].name" in _refusal(
-        cluster, _changed(wrong, columns=wrong["spec"]["columns"], partitioning=[])
-    )
+    assert "spec.columns[1].name" in refusal(cluster, changed(wrong, columns=wrong["spec"]["columns"], partitioning=[]))
     cluster.apply(table("wrong", namespace, "id long", catalogRef={"name": "lake"}))
     wait_for(cluster, namespace, "wrong", "InSync")
     assert CANARY not in operator.log
@@ -503,9 +426,9 @@ def test_a_certificate_is_kept_as_long_as_it_lasts_and_renewed_before_it_ends(
     first = _certificate(cluster)
     kubernetes.forget()
     operator.restart()
-    _until_served(cluster)
+    until_served(cluster)
     assert _certificate(cluster) == first
-    assert not [text for text in _writes(kubernetes.requests) if "/secrets/" in text or "webhookconf" in text]
+    assert not [text for text in writes(kubernetes.requests) if "/secrets/" in text or "webhookconf" in text]
 
     now = datetime.now(UTC)
     ending = make_identity(["127.0.0.1"], now - timedelta(days=70))
@@ -513,7 +436,7 @@ def test_a_certificate_is_kept_as_long_as_it_lasts_and_renewed_before_it_ends(
     patch = json.dumps({"data": secret_data(path, ending)})
     cluster.kubectl("patch", "secret", NAME, "-n", NAMESPACE, "--type=merge", "-p", patch)
     operator.restart(signal.SIGTERM)
-    _until_served(cluster)
+    until_served(cluster)
     renewed = _certificate(cluster)
     assert is_fresh(renewed, ["127.0.0.1"], now)
     assert renewed.certificate != ending.certificate

@@ -223,10 +223,11 @@ def is_first_backfill(plan: Plan) -> bool:
     """Say whether all that a plan does to rows is to fill columns that it, or a plan just before it, has added.
 
     Such a backfill replaces no value: the columns were never computed, and there is nothing in them. Nor do the first
-    rows of a view that the plan itself makes; every later refresh goes without approval anyhow.
+    rows of a view that has none yet; every later refresh goes without approval anyhow.
     """
     works = [o for o in plan.operations if o.operation_class is OperationClass.REWRITE]
-    is_new = any(isinstance(change, CreateTable) for change in plan.changes)
+    is_created = any(isinstance(change, CreateTable) for change in plan.changes)
+    is_new = is_created or (plan.base is not None and plan.base.snapshot_id is None)
     added = {c.field.name for c in plan.changes if isinstance(c, AddColumn) and not c.parent}
     return bool(works) and all(
         (is_new and isinstance(o.work, Refresh)) or (isinstance(o.work, Backfill) and _is_first(o.work, added))

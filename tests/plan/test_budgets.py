@@ -127,3 +127,7 @@ def test_the_first_rows_of_a_new_view_pass_like_a_first_backfill() -> None:
     assert outcome(view(10 << 30, create), OPERATOR_DEFAULT) is Outcome.ALLOW
     assert outcome(view((10 << 30) + 1, create), OPERATOR_DEFAULT) is Outcome.NEEDS_APPROVAL
     assert outcome(view(1), OPERATOR_DEFAULT) is Outcome.NEEDS_APPROVAL, "another query replaces rows that are there"
+    there = view(1)
+    assert there.base is not None
+    empty = msgspec.structs.replace(there, base=msgspec.structs.replace(there.base, snapshot_id=None))
+    assert outcome(empty, OPERATOR_DEFAULT) is Outcome.ALLOW, "made by a plan just before, and not filled yet"

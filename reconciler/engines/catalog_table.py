@@ -150,7 +150,7 @@ class CatalogTable:
             try:
                 self.catalog.commit_updates(
                     self.ident,
-                    requirements(draft.facts, {name: draft.facts.head_of(name) for name in refs}),
+                    requirements(draft.facts, _asserted(draft.facts, refs)),
                     draft.finished(),
                 )
             except CommitStateUnknown as error:
@@ -264,6 +264,11 @@ class CatalogDraft:
         gone = [*dict.fromkeys([*self._gone, *sorted(left)])]
         forgotten: JsonObject = {"action": "remove-snapshots", "snapshot-ids": gone}
         return [*self._updates, forgotten] if gone else self._updates
+
+
+def _asserted(facts: TableFacts, refs: Sequence[str]) -> dict[str, int | None]:
+    """Say where refs point; of a table without snapshots PyIceberg lets nobody say it of any but main."""
+    return {name: facts.head_of(name) for name in refs if facts.snapshots or name == MAIN}
 
 
 def _with_scratches(names: Sequence[str], refs: Collection[str]) -> list[str]:

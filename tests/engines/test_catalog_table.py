@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from reconciler.catalogs.connection import explicit
+from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.engines.catalog_table import CatalogTable
 from reconciler.engines.data_state import CHUNK_STAMP, OPERATION_STAMP
 from reconciler.engines.site import Change, Draft, FilesMoved, Merge, SnapshotKind
@@ -160,6 +162,40 @@ def test_a_file_that_others_removed_meanwhile_is_told(site: Site, table: Catalog
     chunk(site, table, head)
     with pytest.raises(FilesMoved):
         chunk(site, table, head)  # its file is gone from the branch by now
+
+
+def test_work_on_an_empty_table_starts_from_an_empty_snapshot(lab: Lab) -> None:
+    lab.apply(("name: id, type: long", "name: x, type: long"), "partitioning: []")
+    site = object.__new__(Site)
+    site.lab, site.catalog = lab, IcebergCatalog(explicit("lake", lab.properties))
+    table = CatalogTable(site.catalog, IDENT, OPERATION)
+    table.create_root_branch(BRANCH, uuid(table), None)
+    root = table.facts().head_of(BRANCH)
+    assert root is not None
+    assert table.facts().head is None
+    scratch, _ = table.create_scratch(BRANCH, root, None, uuid(table), None)
+    added, _ = table.changed_files(append(site, scratch, 7))
+
+    def start(facts: object) -> Change:
+        stamps, kind = {OPERATION_STAMP: OPERATION, CHUNK_STAMP: "1"}, SnapshotKind.OVERWRITE
+        return Change(before=[], after=added, base=root, stamps=stamps, kind=kind, branch=BRANCH)
+
+    def place(draft: Draft) -> bool:
+        draft.place(BRANCH)
+        return True
+
+    def publish(draft: Draft) -> bool:
+        found = draft.facts.head_of(BRANCH)
+        assert found is not None
+        draft.set_main(found)
+        draft.remove_refs([BRANCH])
+        return True
+
+    table.swap(place, start, uuid=uuid(table), refs=("main", BRANCH))
+    table.swap(publish, uuid=uuid(table), refs=("main", BRANCH))
+    assert site.ids() == [7]
+    assert set(table.facts().refs) == {"main"}
+    assert next(table.facts().ancestors(table.facts().head)).summary["operation"] == "append"
 
 
 def test_nothing_is_committed_when_there_is_nothing_left_to_do(site: Site, table: CatalogTable) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from reconciler.engines.data_files import iterate
+from reconciler.engines import splice_files
+from reconciler.engines.data_files import iterate, listed_rows
 from reconciler.engines.data_job import SparkEngine
 from reconciler.model.table import Computed
 from reconciler.model.types import Field, StructType
@@ -278,6 +280,40 @@ def test_what_only_the_file_tells_is_rewritten_after_all_and_said(
     assert "no field id" in told
     assert spliced(table) == 1
     assert table.rows("id", "total") == model(range(6))
+
+
+def test_a_file_that_spark_reads_in_parts_is_never_spliced(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof of order fails in every task that does not begin with its file."""
+    monkeypatch.setattr(splice_files, "as_one", lambda session, table, task: task)
+    table = shop.fresh(files=0)
+    pairs = ", ".join(f"'{key}'='{value}'" for key, value in WRITTEN[-1].items())
+    table.spark.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ({pairs})")
+    table.append(range(EACH))
+    (told,) = run(table, table.evolve(table.wants(total=DOUBLED)))
+    assert told.startswith("rewriting 1 file that could not be spliced: ")
+    assert spliced(table) == 0
+    assert table.rows("id", "total") == model(range(EACH))
+
+
+def test_splicing_needs_no_pandas(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)  # as where it is not installed: PySpark does not ask for it
+    table = shop.fresh()
+    assert run(table, table.evolve(table.wants(total=DOUBLED))) == []
+    assert spliced(table) == 3
+
+
+def test_manifests_alone_tell_how_many_rows_there_are_unless_some_are_deleted(shop: Shop) -> None:
+    table = shop.fresh(version=2)
+    assert _listed(table) == 12
+    table.spark.sql(f"DELETE FROM {table.name} WHERE id = 5")
+    assert _listed(table) is None
+    assert len(table.rows("id")) == 11
+
+
+def _listed(table: Lake) -> int | None:
+    spark3 = table.spark._jvm.org.apache.iceberg.spark.Spark3Util
+    loaded = spark3.loadIcebergTable(table.spark._jsparkSession, table.name)
+    return listed_rows(loaded, loaded.currentSnapshot().snapshotId())
 
 
 def test_where_leaves_the_other_rows_without_a_value(shop: Shop) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from reconciler.errors import LakeError, Unauthenticated
+from reconciler.errors import CatalogUnavailable, LakeError, Unauthenticated
 from reconciler.model.manifest.table import Reconcile
 from reconciler.model.quantities import parse_duration
 from reconciler.operator import jobs, plans
@@ -160,6 +160,9 @@ async def _look(ctx: Context, key: Key, raw: Json) -> Found:
     catalog = await ctx.pool.open(place)
     try:
         return await _decide(ctx, await _propose(ctx, raw, meta, wanted, settings, catalog))
+    except CatalogUnavailable:
+        ctx.enqueue(place)  # its own status is to say so now, and to wake its tables once it answers
+        raise
     except Unauthenticated:
         ctx.pool.forget(place)  # its Secret may hold new credentials by now
         raise

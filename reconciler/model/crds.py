@@ -248,6 +248,6 @@ class _Printer:
         limits = {key: schema[key] for key in _LIMITS if key in schema}
         if self._is_crd and schema["type"] == "integer":
             printed["format"] = "int64"
-            if limits.get("maximum") == _MAX_INT64:  # the format says so; the API server rounds the limit and chokes on it
-                del limits["maximum"]
+            if limits.get("maximum") == _MAX_INT64:
+                del limits["maximum"]  # the format says it; the API server rounds the limit and then chokes on it
         return printed | limits

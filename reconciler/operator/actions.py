@@ -9,14 +9,13 @@ import msgspec
 
 from reconciler.diff.changes import Change
 from reconciler.errors import LakeError
-from reconciler.model.bookkeeping import COMMIT, read
 from reconciler.model.table import Observed, TableIdent, TableVersion
 from reconciler.operator import jobs, plans
 from reconciler.operator.case import Case
 from reconciler.operator.context import Context
 from reconciler.operator.gate import Gate
 from reconciler.operator.job_manifest import actor
-from reconciler.operator.objects import print_time, read_time, text_at
+from reconciler.operator.objects import print_time
 from reconciler.operator.reasons import Reason, reason_of
 from reconciler.operator.status import Applied, Found
 from reconciler.operator.store import PlanEntry
@@ -132,18 +131,6 @@ async def _commit_by_job(ctx: Context, case: Case) -> Found:
     if case.plan.is_empty:
         return case.found(Gate(Reason.IN_SYNC), applied=applied)
     return case.found(Gate(Reason.APPLYING, "The next step is planned."), applied=applied)
-
-
-def applied_meanwhile(ctx: Context, case: Case) -> Applied | None:
-    """Return the plan of ours that the table remembers and the status does not: a job's, or one before a crash."""
-    seen = case.proposal.current
-    history = read(seen.bookkeeping).history if seen is not None else ()
-    last = next((record for record in reversed(history) if record.plan and record.kind == COMMIT), None)
-    if last is None or last.actor != actor(ctx.settings.cluster):
-        return None
-    is_ours = last.time_ms >= read_time(case.meta.creation_timestamp)
-    is_told = last.plan == text_at(case.raw, "status", "lastApplied", "hash")
-    return Applied(hash=last.plan, time_ms=last.time_ms) if is_ours and not is_told else None
 
 
 def with_upkeep(case: Case, due: tuple[Operation, ...]) -> Case:

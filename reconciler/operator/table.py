@@ -11,7 +11,7 @@ from reconciler.errors import CatalogUnavailable, LakeError, Unauthenticated
 from reconciler.model.manifest.table import Reconcile
 from reconciler.model.quantities import parse_duration
 from reconciler.operator import jobs, plans
-from reconciler.operator.actions import act, applied_meanwhile, with_upkeep
+from reconciler.operator.actions import act, with_upkeep
 from reconciler.operator.adoption import adoption
 from reconciler.operator.api import ApiNotFound
 from reconciler.operator.case import Case
@@ -197,7 +197,7 @@ async def _decide(ctx: Context, case: Case) -> Found:
             if chosen:
                 return await act(ctx, with_upkeep(case, chosen), None)
             return msgspec.structs.replace(case.found(Gate(Reason.IN_SYNC, why)), waits_for_window=bool(why))
-        return case.found(Gate(Reason.IN_SYNC), applied=applied_meanwhile(ctx, case))
+        return case.found(Gate(Reason.IN_SYNC))
     case, entry = await _with_plan_object(ctx, case)
     closed = case.gate()
     await plans.settle_plans(ctx, case.key, case.proposal.current, plan)

@@ -19,7 +19,7 @@ from reconciler.model.table import TableIdent
 from reconciler.operator.command import run_command
 from reconciler.operator.conditions import merge_patch, print_conditions, standing_conditions
 from reconciler.operator.gate import gate
-from reconciler.operator.objects import Key
+from reconciler.operator.objects import Json, Key
 from reconciler.operator.plan_objects import plan_name
 from reconciler.operator.policies import policies_for
 from reconciler.operator.reasons import STANDINGS, Reason, reason_of
@@ -375,7 +375,7 @@ def test_a_claim_moves_with_the_spec_and_our_own_status_is_no_news() -> None:
 def test_of_plans_made_in_one_second_the_one_for_the_newer_spec_is_the_newer() -> None:
     store = Store()
     for name, generation in (("orders-b", 1), ("orders-a", 2)):
-        metadata = {"name": name, "namespace": "sales", "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
+        metadata: Json = {"name": name, "namespace": "sales", "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
         store.put_plan(
             plan_entry({"metadata": metadata, "spec": {"tableRef": {"name": "orders", "generation": generation}}})
         )

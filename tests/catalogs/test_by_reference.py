@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 import pytest
+
 from reconciler.catalogs.by_reference import _Producer
 from reconciler.catalogs.connection import explicit
 from reconciler.catalogs.iceberg import IcebergCatalog

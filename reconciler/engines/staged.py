@@ -195,11 +195,7 @@ class StagedWork:
             if chunk_id in self._stamps(facts):
                 return None
             if branch not in facts.refs:
-                raise CommitConflict(
-                    "Its branch was dropped meanwhile: another plan took its place.",
-                    where=str(self._ref.table),
-                    hint="Plan again.",
-                )
+                raise self._displaced()
             return self._change([task.java.file() for task in chunk], made, base, branch, {CHUNK_STAMP: chunk_id})
 
         def build(draft: Draft) -> bool:
@@ -285,11 +281,14 @@ class StagedWork:
         Either way the branch goes and the properties come in the same commit.
         """
         branch = self._ref.branch
+        chunks: tuple[int, ...] = ()
 
         def start(facts: TableFacts) -> Change | None:
+            nonlocal chunks
             found = self._position(facts)
             if found.step is not Step.WRITE or found.is_current or not found.chunks:
                 return None
+            chunks = found.chunks
             after, before = self._of_chunks(found)
             return self._change(before, after, found.base, MAIN)
 
@@ -299,6 +298,8 @@ class StagedWork:
                 return False
             published_id = draft.facts.head
             if draft.made is not None:
+                if found.chunks != chunks:  # tries are built once: another run of this work began it anew meanwhile
+                    raise self._displaced()
                 published_id = draft.made
                 draft.place(MAIN)
             elif found.chunks:
@@ -327,6 +328,13 @@ class StagedWork:
         self._recorder.files, self._recorder.rows, self._recorder.bytes = self.files, self.rows, self.bytes
         history = self._recorder.properties(facts, written, published_id=published_id)
         return {**written, **history, done_key(self._operation): self._operation.id}
+
+    def _displaced(self) -> LakeError:
+        return CommitConflict(
+            "Its branch was dropped meanwhile: another plan, or another run of this one, took its place.",
+            where=str(self._ref.table),
+            hint="Plan again.",
+        )
 
     def _conflict(self) -> LakeError:
         return PublishConflict(

@@ -1,7 +1,7 @@
 """The tables that a view reads, over Spark Connect: Spark's own incremental reads tell what changed.
 
-Appended files are read as such; where files were rewritten, Iceberg's changelog scan tells old rows from new ones. It
-cannot read row deletes that lie in files of their own, and the query runs in full then.
+Appended files are read as such. Where rows were changed or deleted there is no way to just those files, and the query
+runs in full.
 """
 
 from __future__ import annotations
@@ -22,15 +22,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ADDING, _MOVING = "append", "replace"
-_ABOUT_CHANGES = ("_change_type", "_change_ordinal", "_commit_snapshot_id")
 
 
 class Span(NamedTuple):
-    """What changed between two snapshots: rows that were added, or one side of a changelog."""
+    """What was added between two snapshots."""
 
     since: int
     until: int
-    side: str = ""
 
 
 class ConnectSources:
@@ -54,11 +52,7 @@ class ConnectSources:
         operations = {snapshot.summary.get("operation", "") for snapshot in between}
         if operations <= {_ADDING, _MOVING}:
             return SourceChange((span,) if _ADDING in operations else ())
-        if any(int(snapshot.summary.get("total-delete-files", "0")) for snapshot in between):
-            raise Unreadable(f"Spark Connect cannot read what the row deletes of {source.table} changed")
-        if any(snapshot.schema_id != facts.current_schema_id for snapshot in between):
-            raise Unreadable(f"the schema of {source.table} has changed")
-        return SourceChange(added=(span._replace(side="INSERT"),), removed=(span._replace(side="DELETE"),))
+        raise Unreadable(f"rows of {source.table} were changed or deleted, and Spark Connect reads only added ones")
 
     def rows(self, source: SourceRead, part: Sequence[Any]) -> DataFrame:
         """Read one side of a change."""
@@ -68,9 +62,7 @@ class ConnectSources:
         (span,) = part
         reader = self._fresh(source).option("start-snapshot-id", str(span.since))
         reader = reader.option("end-snapshot-id", str(span.until))
-        if not span.side:
-            return reader.table(name)
-        return reader.table(f"{name}.changes").where(f"_change_type = '{span.side}'").drop(*_ABOUT_CHANGES)
+        return reader.table(name)
 
     def pinned(self, source: SourceRead) -> DataFrame:
         """Read a source at its watermark, under its schema of today."""

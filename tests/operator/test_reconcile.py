@@ -320,10 +320,10 @@ def test_a_view_over_another_tenants_table_is_refused_before_it_is_read(
     assert condition(refused, "Ready")["reason"] == "AccessDenied"
     assert "read" in condition(refused, "Ready")["message"]
     assert not cluster.list("ltp", tenant)
-    # The control: with the right to read, the same view is planned.
+    # The control: with the right to read, the same view is made, and its rows are asked for.
     read = {"namespaces": [tenant], "catalogNamespaces": [namespace], "verbs": ["read"]}
     cluster.apply(catalog("lake", namespace, sqlite_catalog, access=[everything, own, read]))
-    wait_for(cluster, tenant, "spy", "AwaitingApproval")
+    wait_for(cluster, tenant, "spy", "Applying")
 
 
 def test_an_approved_plan_that_became_dearer_is_stale_and_waits_again(

@@ -15,6 +15,7 @@ from tests.cli.lab import Lab
 pytestmark = pytest.mark.spark
 
 PLAIN = ("name: id, type: long", "name: x, type: int")
+_OF_JAVA = ("WARNING", "Picked up JAVA_TOOL_OPTIONS", "NOTE: Picked up")
 COMPUTED = (*PLAIN, "name: total, type: long, computed: {expression: 'x * 2 + id'}")
 
 
@@ -90,7 +91,7 @@ def interrupted(process: subprocess.Popen[str], how: signal.Signals) -> tuple[li
     below = children_of(process.pid)
     os.killpg(process.pid, how)  # all of it, as a terminal does
     _, err = process.communicate(timeout=60)
-    return below, [line for line in err.splitlines() if line and not line.startswith("WARNING")]
+    return below, [line for line in err.splitlines() if line and not line.startswith(_OF_JAVA)]
 
 
 def test_ctrl_c_ends_the_jvm_too_and_the_next_apply_goes_on(lab: Lab) -> None:

@@ -30,7 +30,7 @@ def test_format_version_3_in_a_sql_catalog_is_committed_by_a_job(
     spec["spec"] |= {"formatVersion": 3, "reconcile": {"mode": "Plan"}}
     cluster.apply(spec)
     planned = wait_for(cluster, namespace, "orders", "Planned")["status"]["plan"]
-    spec["spec"]["reconcile"] = {"mode": "Apply"}
+    spec["spec"] |= {"reconcile": {"mode": "Apply"}, "approval": {"plan": planned["hash"]}}  # it breaks old readers
     cluster.apply(spec)
     done = wait_for(cluster, namespace, "orders", "InSync", 180)
     seen = lake.get_table_spec(ident)

@@ -152,7 +152,8 @@ class KubeProxy(FaultProxy):
         super().record(request)
         if request.method in _READS:
             found = _ITEM.match(request.path)
-            if found and found["rest"] == f"laketables/{self._journal.table}":
+            own = (self._journal.namespace, f"laketables/{self._journal.table}")
+            if found and (found["namespace"], found["rest"]) == own:
                 self._journal.read("laketable")
         elif (request.upstream_status or 500) < 300:
             write = describe_kube(request.method, request.path, request.body)
@@ -176,7 +177,8 @@ class CatalogProxy(FaultProxy):
         """Remember one request."""
         super().record(request)
         if not is_write(request.method, request.path, request.body):
-            if request.path.partition("?")[0].endswith(f"/tables/{self._journal.table}"):
+            own = f"/namespaces/{self._journal.namespace}/tables/{self._journal.table}"
+            if request.path.partition("?")[0].endswith(own):
                 self._journal.read("catalog table")
         elif (request.upstream_status or 500) < 300:
             self._journal.took(self._named(request))

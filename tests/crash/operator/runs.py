@@ -75,7 +75,7 @@ class Told:
         journal = self.world.journal
         assert journal.tried == [], f"looking again wrote something: {journal.tried}"
         reads = journal.reads("catalog table")
-        assert reads <= journal.reads("laketable"), f"{RESYNCS + 1} looks read the table {reads} times"
+        assert 0 < reads <= journal.reads("laketable"), f"{RESYNCS + 1} looks read the table {reads} times"
 
     def begin(self) -> Scene:
         """Make a scene in which the story can begin."""

@@ -107,7 +107,7 @@ def running_operator(
             operator.stop(signal.SIGKILL)
 
 
-def eventually(check: Callable[[], Any], seconds: float = 20.0, pause: float = 0.1) -> Any:
+def eventually(check: Callable[[], Any], seconds: float = 60.0, pause: float = 0.1) -> Any:
     """Wait until `check` gives something true; the last answer or failure says what was missing."""
     deadline = time.monotonic() + seconds
     last: Any = None
@@ -164,7 +164,7 @@ def documents(path: Path) -> list[dict[str, Any]]:
     return [document for document in yaml.safe_load_all(path.read_text()) if document]
 
 
-def wait_for(cluster: Cluster, namespace: str, name: str, phase: str, seconds: float = 20.0) -> dict[str, Any]:
+def wait_for(cluster: Cluster, namespace: str, name: str, phase: str, seconds: float = 60.0) -> dict[str, Any]:
     """Wait until the status of a LakeTable's newest generation is in a phase."""
 
     def reached() -> dict[str, Any]:

@@ -20,12 +20,11 @@ def ending_well() -> Iterator[None]:
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _interrupt) if is_main else None
     is_well = False
-    logging.getLogger().addFilter(_is_news)
+    _silence_py4j()
     try:
         yield
         is_well = True
     finally:
-        logging.getLogger().removeFilter(_is_news)
         if is_ours and _has_jvm():
             from reconciler.engines.session import end_spark
 
@@ -43,8 +42,13 @@ def _has_jvm() -> bool:
     return SparkContext._gateway is not None
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    """Leave out what py4j logs with a traceback, as root, of calls whose failure it also raises."""
+def _silence_py4j() -> None:
+    """Leave out what py4j logs, some of it as root, of calls whose failure it also raises."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    logging.getLogger().addFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     return "py4j" not in record.pathname
 
 

@@ -8,11 +8,13 @@ commands, environment, mounts' content and life cycle; not images, users, limits
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -64,14 +66,13 @@ class Kubelet:
         self._stop.set()
         self._thread.join(timeout=30)
         for _, process in self._running.values():
-            process.kill()
-            process.wait()
+            _end(process)
 
     def kill(self, name: str) -> None:
         """End a pod's process as the kernel does when memory runs out."""
         for pod, process in list(self._running.values()):
             if pod["metadata"]["name"] == name:
-                process.kill()
+                _end(process)
 
     def send(self, name: str, number: int) -> None:
         """Send a pod's process a signal."""
@@ -132,6 +133,7 @@ class Kubelet:
                 stdout=log,
                 stderr=log,
                 preexec_fn=die_with_parent,  # noqa: PLW1509  (one system call)
+                start_new_session=True,
             )
         self._running[uid] = (pod, process)
         self.started.append(pod["metadata"]["name"])
@@ -176,11 +178,9 @@ class Kubelet:
         known, process = self._running[uid]
         if pod is None or pod["metadata"].get("deletionTimestamp"):
             process.terminate()
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            _end(process)
             del self._running[uid]
             if pod is not None:
                 meta = known["metadata"]
@@ -220,6 +220,13 @@ class Kubelet:
             *("-p", json.dumps(patch)),
             check=False,
         )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End all that runs in a pod: a JVM does not outlive the container of the program that started it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _source(volume: dict[str, Any]) -> tuple[str | None, str]:

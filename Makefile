@@ -53,7 +53,7 @@ generate: $(ENV)  ## Rewrite everything generated: CRDs, JSON Schemas, findings 
 lock: $(ENV)  ## Resolve the dependencies anew
 	$(UV) compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 \
 		--extra spark --extra java --extra connect --extra operator --extra dev pyproject.toml -o requirements/dev.lock
-	for image in operator:operator job:spark; do \
+	for image in operator:operator job:connect; do \
 		$(UV) compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 \
 			--constraint requirements/dev.lock --extra $${image#*:} pyproject.toml -o requirements/$${image%:*}.lock || exit 1; \
 	done

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import itertools
+import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
+from reconciler.cli.main import run
 from reconciler.engines.catalog_conf import AWS_BUNDLE
+from reconciler.engines.job_command import execute_command
 from reconciler.engines.session import ICEBERG, PACKAGES, PYSPARK, cached_jars
 from reconciler.operator.job_manifest import TEMPORARY
 
@@ -25,7 +31,7 @@ def pins(lock: str) -> dict[str, str]:
     ("lock", "wanted", "unwanted"),
     [
         ("operator.lock", {"kopf", "aiohttp", "pyiceberg"}, {"pyspark"}),
-        ("job.lock", {"pyspark", "pyiceberg"}, {"kopf"}),
+        ("job.lock", {"pyspark", "pyiceberg", "grpcio", "pandas"}, {"kopf"}),  # a client of Spark Connect too
     ],
 )
 def test_an_image_holds_the_versions_that_were_tested(lock: str, wanted: set[str], unwanted: set[str]) -> None:
@@ -60,3 +66,29 @@ def test_images_and_pods_agree_on_the_user_and_on_where_it_may_write() -> None:
     user = deployment["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
     assert f"USER {user}:{user}" in DOCKERFILE
     assert f"-Djava.io.tmpdir={TEMPORARY}" in DOCKERFILE
+
+
+def test_what_is_copied_is_there_and_no_dockerignore_hides_it() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    let_through = {line.removeprefix("!") for line in ignored if line.startswith("!")}
+    assert ignored[0] == "*"
+    lines = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
+    copied = [source for line in lines for source in line.split()]
+    assert len(copied) >= 7
+    for source in copied:
+        assert (ROOT / source).exists(), source
+        assert source.partition("/")[0] in let_through, source
+    stages = set(re.findall(r"^FROM \S+ AS (\S+)$", DOCKERFILE, re.MULTILINE))
+    assert set(re.findall(r"--from=(\S+)", DOCKERFILE)) <= stages
+    assert {"operator", "job"} <= stages
+
+
+def test_what_an_image_starts_is_a_command_of_the_program() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    (entry,) = (json.loads(found) for found in re.findall(r"^ENTRYPOINT (.+)$", DOCKERFILE, re.MULTILINE))
+    operator, job = (json.loads(found) for found in re.findall(r"^CMD (.+)$", DOCKERFILE, re.MULTILINE))
+    for command in ([*entry, *operator], job, execute_command("plan.json")):
+        module, _, function = scripts[command[0]].partition(":")
+        assert callable(getattr(importlib.import_module(module), function))
+        words = itertools.takewhile(lambda word: not word.startswith("-"), command[1:])
+        assert run([*words, "--help"]) == 0, command

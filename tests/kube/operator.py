@@ -48,11 +48,17 @@ def install_crds(cluster: Cluster) -> None:
 
 
 class Operator:
-    """One operator process; `log` is what it said. It keeps its identity, hence the Lease, when it is restarted."""
+    """One operator process; `log` is what it said. It keeps its identity, hence the Lease, when it is restarted.
 
-    def __init__(self, kubeconfig: Path, log: Path, options: Sequence[str] = (), **environment: str) -> None:
+    `planted` is Python that runs before it: a fault, to see that a test notices.
+    """
+
+    def __init__(
+        self, kubeconfig: Path, log: Path, options: Sequence[str] = (), *, planted: str = "", **environment: str
+    ) -> None:
         self.log_path = log
-        start = [sys.executable, "-c", _PROGRAM, "operator", "run", "--namespace", NAMESPACE, "--allow-local-catalogs"]
+        program = f"{planted}\n{_PROGRAM}"
+        start = [sys.executable, "-c", program, "operator", "run", "--namespace", NAMESPACE, "--allow-local-catalogs"]
         self._command = [*start, *options]
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "PYTHONPATH") if name in os.environ}
         own = {"KUBECONFIG": str(kubeconfig), "LAKETABLE_IDENTITY": f"test-{uuid4().hex[:8]}"}
@@ -91,10 +97,10 @@ class Operator:
 
 @contextlib.contextmanager
 def running_operator(
-    kubeconfig: Path, log: Path, options: Sequence[str] = (), **environment: str
+    kubeconfig: Path, log: Path, options: Sequence[str] = (), *, planted: str = "", **environment: str
 ) -> Iterator[Operator]:
     """Run an operator; a test that fails shows the end of its log."""
-    operator = Operator(kubeconfig, log, options, **environment)
+    operator = Operator(kubeconfig, log, options, planted=planted, **environment)
     try:
         yield operator
     except BaseException:

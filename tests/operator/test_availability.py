@@ -6,6 +6,7 @@ import json
 import signal
 import ssl
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -17,7 +18,6 @@ import yaml
 
 from reconciler.catalogs.connection import explicit
 from reconciler.catalogs.iceberg import IcebergCatalog
-from reconciler.errors import TableNotFound
 from reconciler.model.bookkeeping import read
 from reconciler.model.table import TableIdent
 from tests.kube.cluster import Cluster, free_port, running_cluster
@@ -196,41 +196,64 @@ def test_it_hands_over_when_it_is_told_to_end(
                 assert len(plans_of(sqlite_catalog, place, f"t{number}")) == 1
 
 
+UNFENCED = "from reconciler.operator.lease import Fence; Fence.require = lambda self: None"
+
+
+@pytest.mark.parametrize("planted", [pytest.param("", id="fenced"), pytest.param(UNFENCED, id="control-no-fence")])
 def test_what_is_under_way_when_the_lease_is_lost_is_not_committed(
     server: Cluster,
     kubeconfig: Path,
     place: str,
     proxy: FaultProxy,
-    sqlite_catalog: dict[str, str],
+    rest_catalog: dict[str, str],
     tmp_path: Path,
+    planted: str,
 ) -> None:
-    lake = IcebergCatalog(explicit("lake", sqlite_catalog))
+    """It is stopped right before a commit and wakes when another holds the Lease; without its fence it does commit."""
     reached, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
         reached.set()
         go_on.wait(60)
 
-    proxied = through(proxy, kubeconfig, tmp_path)
-    with running_operator(proxied, tmp_path / "operator.log", options(), LAKETABLE_IDENTITY="first") as operator:
-        eventually(lambda: holder(server) == "first")
-        server.apply(table("before", place, "id long"))
-        wait_in_sync(server, place, "before")
-        # The plan object is made, and the reconcile waits for the answer; the catalog would be written to next.
-        proxy.plan(Fault(call=hold), method="POST", path="/laketableplans")
-        server.apply(table("orders", place, "id long"))
-        assert reached.wait(30)
-        give_lease_to(server, "somebody-else")
-        eventually(lambda: "is lost: somebody-else holds it" in operator.log)
-        proxy.forget()
-        go_on.set()
-        eventually(lambda: sum(_LEASES in r.path for r in proxy.requests) > 5)
-        with pytest.raises(TableNotFound):
-            lake.get_table_spec(TableIdent((place,), "orders"))
-        assert not [r for r in proxy.requests if r.method in ("PATCH", "DELETE")]
-        give_lease_to(server, "")
-        wait_in_sync(server, place, "orders")
-        assert len(plans_of(sqlite_catalog, place, "orders")) == 1
+    with FaultProxy(rest_catalog["uri"]) as heard:
+
+        def hold_the_commit() -> None:  # the plan object is made: whoever asks for the table next will write to it
+            heard.plan(Fault(call=hold), method="GET", path="/tables/orders")
+
+        def commits() -> list[str]:
+            return [r.path for r in heard.requests if r.method == "POST" and r.path.endswith("/tables/orders")]
+
+        server.apply(catalog("lake", place, {**rest_catalog, "uri": heard.uri}))
+        path, proxied = tmp_path / "operator.log", through(proxy, kubeconfig, tmp_path)
+        with running_operator(proxied, path, options(), planted=planted, LAKETABLE_IDENTITY="first") as operator:
+            eventually(lambda: holder(server) == "first")
+            server.apply(table("orders", place, "id long"))
+            wait_in_sync(server, place, "orders")
+            made = len(commits())
+            proxy.plan(Fault(call=hold_the_commit), method="POST", path="/laketableplans")
+            server.apply(table("orders", place, "id long", "note string"))
+            assert reached.wait(30)
+            operator.process.send_signal(signal.SIGSTOP)
+            give_lease_to(server, "somebody-else")
+            time.sleep(LEASE_SECONDS)  # as long as that one waits before it acts
+            proxy.forget()
+            operator.process.send_signal(signal.SIGCONT)
+            eventually(lambda: "is lost" in operator.log)
+            go_on.set()
+            if planted:  # so the test can fail
+                eventually(lambda: len(commits()) > made)
+            code = operator.stop()  # with all that was still under way
+            give_lease_to(server, "")
+            if planted:
+                return
+            assert code == 0
+            assert len(commits()) == made
+            assert not [r for r in proxy.requests if r.method != "GET" and r.status in (200, 201)]
+            operator.restart()
+            wait_in_sync(server, place, "orders")
+            assert len(commits()) == made + 1
+        assert len(plans_of(rest_catalog, place, "orders")) == 2
 
 
 # ---------------------------------------------------------------- outages

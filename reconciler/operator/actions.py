@@ -112,11 +112,19 @@ async def act(ctx: Context, case: Case, entry: PlanEntry | None) -> Found:
         return case.found(Gate(reason, f"{last.message} {last.hint}".strip()), applied=applied)
     case = await _observed_again(ctx, case)
     if deferred.plan is not None:
-        return jobs.found_of(case, deferred.plan, await jobs.ensure(ctx, case, deferred.plan), applied)
+        work = _by_its_table(deferred.plan, case.plan)
+        return jobs.found_of(case, work, await jobs.ensure(ctx, case, work), applied)
     await plans.settle_plans(ctx, case.key, case.proposal.current, case.plan)
     if case.plan.is_empty:
         return case.found(Gate(Reason.IN_SYNC), applied=applied)
     return case.found(Gate(Reason.APPLYING, "The next step is planned."), applied=applied)
+
+
+def _by_its_table(work: Plan, now: Plan) -> Plan:
+    """Name work on a table that was just created as every later look does: its ids come of the table's uuid."""
+    if work.base is not None or not data_operations(now):
+        return work
+    return msgspec.structs.replace(now, upkeep=())
 
 
 async def _commit_by_job(ctx: Context, case: Case) -> Found:

@@ -24,7 +24,7 @@ from reconciler.operator.plan_objects import planned
 from reconciler.operator.store import OPERATION_LABEL, TABLE_LABEL
 from reconciler.plan.data import data_operations
 from reconciler.plan.document import encode
-from reconciler.plan.operations import Plan
+from reconciler.plan.operations import Plan, Refresh
 from reconciler.plan.runtimes import CONNECT, LOCAL
 
 TABLE_UID_LABEL = "laketable.dev/table-uid"
@@ -71,6 +71,17 @@ def work_ids(plan: Plan, *, commits: bool) -> tuple[str, ...]:
     return tuple(operation.id for operation in data_operations(plan))
 
 
+def work_keys(plan: Plan, *, commits: bool) -> tuple[str, ...]:
+    """Name what a job does by what stays while it does it: a refresh reads its sources where they are by then.
+
+    By their ids alone a source that never stands still would have each job replaced before it is done.
+    """
+    if commits:
+        return work_ids(plan, commits=True)
+    works = [(operation, operation.work) for operation in data_operations(plan)]
+    return tuple(w.key if isinstance(w, Refresh) else o.id for o, w in works)
+
+
 def job_name(table: str, operation: str) -> str:
     """Name the Job of an operation, in at most 63 characters."""
     return f"lt-{_ODD.sub('-', table[:_TABLE_LENGTH]).strip('-')}-{operation}"
@@ -93,7 +104,7 @@ def job(
             "namespace": catalog.metadata.namespace,
             "labels": labels,
             "annotations": {
-                OPERATIONS_ANNOTATION: ",".join(operations),
+                OPERATIONS_ANNOTATION: ",".join(work_keys(plan, commits=commits)),
                 TABLE_OF_ANNOTATION: f"{table.namespace}/{table.name}",
             },
         },

@@ -29,6 +29,7 @@ from reconciler.operator.job_manifest import (
     job,
     job_name,
     work_ids,
+    work_keys,
 )
 from reconciler.operator.local_jobs import Told
 from reconciler.operator.objects import (
@@ -199,7 +200,7 @@ def _number(text: str | None) -> int:
 
 
 async def _ensure_job(ctx: Context, case: Case, plan: Plan, commits: bool) -> JobState:
-    namespace, wanted = case.catalog.namespace, set(work_ids(plan, commits=commits))
+    namespace, wanted = case.catalog.namespace, set(work_keys(plan, commits=commits))
     state: JobState | None = None
     started = ""
     async for raw in ctx.api.list_all(JOBS, namespace, labels=f"{TABLE_UID_LABEL}={case.meta.uid}"):

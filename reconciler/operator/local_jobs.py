@@ -19,7 +19,7 @@ from reconciler.engines.job_command import execute_command
 from reconciler.errors import ExitCode
 from reconciler.model.yaml_text import dump_yaml
 from reconciler.operator.case import Case
-from reconciler.operator.job_manifest import CATALOG_FILE, PLAN_FILE, actor, for_job, packed, work_ids
+from reconciler.operator.job_manifest import CATALOG_FILE, PLAN_FILE, actor, for_job, packed, work_keys
 from reconciler.plan.events import Committed, Failed, Progress, Published, Refused, Replayed, Validated, decode_event
 from reconciler.plan.operations import Plan
 
@@ -67,7 +67,7 @@ async def ensure(
     cluster: str, case: Case, plan: Plan, *, commits: bool = False, notify: Callable[[], None]
 ) -> LocalJob:
     """Return the table's job, started if none runs; one that ended is returned once."""
-    wanted = frozenset(work_ids(plan, commits=commits))
+    wanted = frozenset(work_keys(plan, commits=commits))
     known = _JOBS.get(case.meta.uid)
     if known is not None and known.is_running and not known.operations & wanted:
         await stop(case.meta.uid)

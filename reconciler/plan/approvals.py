@@ -1,7 +1,8 @@
 """What a table remembers of a plan that was released: its data operations go on after a crash, and its undo tag stays.
 
 The commit that starts a plan writes both: the ids of its data operations into `laketable.approved`, and the tag
-`lt_undo_<plan>` on what main's head was. A plan made after a crash finds its operations released already.
+`lt_undo_<plan>` on what main's head was. A plan made after a crash finds its operations released already. A refresh is
+remembered by its key too: its id moves with its sources, and with the table that its own plan creates.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def released(plan: Plan, current: Observed | None) -> Plan:
     before = approved(current.bookkeeping) if current else None
     if before is None or not plan.operations:
         return plan
-    ids = frozenset(before.operations)
+    ids = {o.id for o in plan.operations if _is_named(o, before)}
     operations = tuple(
         msgspec.structs.replace(o, resumes=True) if o.id in ids and not o.changes else o for o in plan.operations
     )
@@ -46,9 +47,10 @@ def may_run(operation: Operation) -> bool:
 def plan_of(operation: Operation, made: Plan | None, current: Observed) -> str:
     """Return the hash of the plan that an operation was released by; empty for upkeep."""
     before = approved(current.bookkeeping)
-    if before is not None and operation.id in before.operations:
+    is_planned = made is not None and operation.id in {o.id for o in made.operations}
+    if before is not None and (operation.id in before.operations or (is_planned and _is_named(operation, before))):
         return before.plan
-    return made.hash if made is not None and operation.id in {o.id for o in made.operations} else ""
+    return made.hash if made is not None and is_planned else ""
 
 
 def _comes_again(operation: Operation) -> bool:
@@ -69,11 +71,17 @@ def approval_of(plan: Plan, current: Observed | None, *, actor: str) -> Approved
     works = _released_by(plan)
     if not works:
         return None
-    if not starts(plan) and current is not None:
+    refreshes = [o.work.key for o in works if isinstance(o.work, Refresh) and not o.resumes]
+    if not starts(plan) and not refreshes and current is not None:
         return approved(current.bookkeeping)
     needs = tuple(sorted({o.work.target for o in works if isinstance(o.work, Restore)}))
-    ids = tuple(dict.fromkeys(operation.id for operation in works))
-    return Approved(plan=plan.hash, actor=actor, operations=ids, needs=needs)
+    names = tuple(dict.fromkeys([*(operation.id for operation in works), *refreshes]))
+    return Approved(plan=plan.hash, actor=actor, operations=names, needs=needs)
+
+
+def _is_named(operation: Operation, before: Approved) -> bool:
+    names = {operation.id, operation.work.key} if isinstance(operation.work, Refresh) else {operation.id}
+    return not names.isdisjoint(before.operations)
 
 
 def _released_by(plan: Plan) -> tuple[Operation, ...]:

@@ -224,6 +224,11 @@ class Refresh(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     round: int = 1
     reason: str = ""
 
+    @property
+    def key(self) -> str:
+        """Name it by what stays while its sources move on: its query, and how often the view was refreshed before."""
+        return f"{self.query}.{self.round}"
+
 
 Work = Backfill | Rewrite | Refresh | Validate | Swap | Restore | Maintain | CountDistinct
 """What a data operation does to rows: one struct per kind, told apart by `work`."""

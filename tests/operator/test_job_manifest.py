@@ -9,10 +9,10 @@ import pytest
 
 from reconciler.model.documents import check_resource
 from reconciler.model.manifest import LakeCatalog
-from reconciler.operator.job_manifest import JobSettings, config_map, for_job, job, job_name, work_ids
+from reconciler.operator.job_manifest import JobSettings, config_map, for_job, job, job_name, work_ids, work_keys
 from reconciler.operator.manifests import read_table
 from reconciler.operator.objects import Meta
-from reconciler.plan.operations import Backfill, BackfillColumn, Operation, OperationClass, OperationKind, Plan
+from reconciler.plan.operations import Backfill, BackfillColumn, Operation, OperationClass, OperationKind, Plan, Refresh
 from tests.kube.cluster import Cluster, KubectlError
 
 SETTINGS = JobSettings(
@@ -124,6 +124,19 @@ def test_a_commit_by_a_job_is_named_by_its_plan() -> None:
     assert work_ids(upkeep, commits=True) == (OPERATION,)
     whole: Any = job(job_name("orders", "ab" * 8), TABLE, lake("platform"), made, SETTINGS, commits=True)
     assert whole["spec"]["template"]["spec"]["containers"][0]["command"][-1] == "--commit"
+
+
+def test_a_refresh_is_the_same_work_wherever_its_sources_are() -> None:
+    def refreshing(operation: str, **work: Any) -> tuple[str, ...]:
+        refresh = Refresh(query="q", text="t", pieces=(), columns=(), sources=(), **work)
+        made = plan()
+        (before,) = made.operations
+        moved = msgspec.structs.replace(before, id=operation, kind=OperationKind.REFRESH, work=refresh)
+        return work_keys(msgspec.structs.replace(made, operations=(moved,)), commits=False)
+
+    assert refreshing("one") == refreshing("other")
+    assert refreshing("one") != refreshing("one", round=2)
+    assert work_keys(plan(), commits=False) == (OPERATION,)
 
 
 @pytest.mark.parametrize(

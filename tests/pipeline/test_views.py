@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -15,8 +16,9 @@ from reconciler.model.desired import to_desired
 from reconciler.model.observed_manifest import from_observed
 from reconciler.model.table import Desired, Suppression, TableIdent, TypeChange, UnmanagedColumns, View
 from reconciler.model.types import Field, StructType
-from reconciler.pipeline import Approval, Proposal, Request, propose_all
+from reconciler.pipeline import Approval, Execution, Proposal, Request, execute, propose_all
 from reconciler.pipeline.views import in_order
+from reconciler.plan.events import Event, Failed
 from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan, Refresh
 from reconciler.plan.planner import plan_offline
 from reconciler.plan.view_memory import freshness, remembered_view, stale_since, view_properties
@@ -202,6 +204,35 @@ def test_the_hash_stands_while_sources_move() -> None:
     after = lake.plan(view())
     assert before.hash == after.hash
     assert before.operations[0].id != after.operations[0].id
+
+
+class Later:
+    """A runtime whose jobs have not begun when the program ends."""
+
+    def run(self, _: Plan) -> Iterator[Event]:
+        return iter(())
+
+
+def test_a_first_fill_was_released_with_its_table_wherever_its_sources_are_by_then() -> None:
+    lake = Lake()
+    lake.create(table())
+    lake.append()
+    (proposal,) = propose_all([Request(view(), lake.catalog, "lake")], Approval(auto=True), now_ms=1)
+    doing = Execution(executor=lambda _, request: request.catalog, actor="ci", now_ms=1, data=lambda _: Later())
+    assert not [event for event in execute(proposal, doing) if isinstance(event, Failed)]
+    lake.append()
+    assert proposal.plan is not None
+    left = lake.plan(view())
+    assert left.operations[0].id != proposal.plan.operations[1].id
+    assert all(operation.resumes for operation in left.operations)
+    # Another query was not released, nor was the first one after it: that is a refresh of another round.
+    other = SUMS.replace("count(*)", "count(note)")
+    assert not any(operation.resumes for operation in lake.plan(view(other)).operations)
+    lake.refreshed(view())
+    lake.refreshed(view(other))
+    back = lake.plan(view()).operations
+    assert back
+    assert not any(operation.resumes for operation in back)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ import yaml
 from reconciler.model.crds import KINDS, crd, editor_schema, generated_files
 from reconciler.model.yaml import Data, load_all
 from tests.goldens import Golden
-from tests.model.test_manifest_checks import CATALOG, POLICY, TABLE
+from tests.model.test_guardrail_checks import CATALOG, POLICY
+from tests.model.test_manifest_checks import TABLE
 
 ROOT = Path(__file__).parent.parent
 MANIFESTS = {"LakeTable": TABLE, "LakeCatalog": CATALOG, "LakePolicy": POLICY}

@@ -16,7 +16,7 @@ from reconciler.errors import InvalidInput, ManifestErrors
 from reconciler.model import documents
 from reconciler.model.table import Desired
 from tests.cli.lab import EXAMPLES, PROGRAM, Lab
-from tests.model.test_manifest_checks import CATALOG
+from tests.model.test_guardrail_checks import CATALOG
 from tests.model.test_manifest_checks import TABLE as EVERYTHING
 
 TABLE = EVERYTHING.replace("amount * fx_rate", "amount * 2")

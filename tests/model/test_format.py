@@ -7,7 +7,8 @@ import pytest
 from reconciler.errors import InvalidInput
 from reconciler.model.format import format_manifest, set_approval
 from reconciler.model.yaml import load_all
-from tests.model.test_manifest_checks import CATALOG, POLICY, TABLE
+from tests.model.test_guardrail_checks import CATALOG, POLICY
+from tests.model.test_manifest_checks import TABLE
 
 UGLY = """\
 # The orders of all shops.

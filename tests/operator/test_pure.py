@@ -1,209 +1,27 @@
-"""The operator's pure parts: who may, what a LakeCatalog may say, the gate, conditions, patches, policies, reasons."""
+"""The operator's pure parts: conditions, patches, the gate, policies, the store, the status."""
 
 from __future__ import annotations
 
-import ast
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reconciler import errors
-from reconciler.errors import InvalidInput, LakeError
-from reconciler.model.documents import check_resource
-from reconciler.model.manifest import LakeCatalog
-from reconciler.model.manifest.catalog import Runtime
+from reconciler.errors import InvalidInput
 from reconciler.model.manifest.table import Reconcile
 from reconciler.model.table import TableIdent
-from reconciler.operator.command import run_command
 from reconciler.operator.conditions import merge_patch, print_conditions, standing_conditions
 from reconciler.operator.gate import gate
 from reconciler.operator.objects import Json, Key
 from reconciler.operator.plan_objects import plan_name
 from reconciler.operator.policies import policies_for
-from reconciler.operator.reasons import STANDINGS, Reason, reason_of
-from reconciler.operator.run import forget_environment
+from reconciler.operator.reasons import Reason
 from reconciler.operator.status import Found, Running, short_size, table_status
 from reconciler.operator.store import Store, plan_entry
-from reconciler.operator.tenancy import AccessDenied, catalog_properties, require_access, require_connect
 from reconciler.plan.events import Progress
 from reconciler.plan.operations import Finding, Operation, OperationClass, OperationKind, Plan, Severity
 from reconciler.plan.policy import Decision, Outcome
-from tests.goldens import Golden
 
-ROOT = Path(__file__).parents[2]
 ORDERS = TableIdent(("sales",), "orders")
-
-
-def lake(**spec: Any) -> LakeCatalog:
-    metadata = {"name": "lake", "namespace": "platform"}
-    data: Any = {"apiVersion": "laketable.dev/v1alpha1", "kind": "LakeCatalog", "metadata": metadata, "spec": spec}
-    manifest, faults = check_resource(data)
-    assert isinstance(manifest, LakeCatalog), faults
-    return manifest
-
-
-# ---------------------------------------------------------------- tenancy
-
-
-def grant(namespace: str, pattern: str, *verbs: str) -> dict[str, Any]:
-    return {"namespaces": [namespace], "catalogNamespaces": [pattern], "verbs": list(verbs)}
-
-
-@pytest.mark.parametrize(
-    ("access", "namespace", "verb", "may"),
-    [
-        pytest.param(None, "platform", "drop", True, id="own namespace by default"),
-        pytest.param(None, "sales", "read", False, id="nobody else by default"),
-        pytest.param([grant("sales", "sales", "apply")], "sales", "apply", True, id="granted"),
-        pytest.param([grant("sales", "sales", "apply")], "sales", "plan", True, id="a verb includes the former"),
-        pytest.param([grant("sales", "sales", "apply")], "sales", "drop", False, id="but not the next"),
-        pytest.param([grant("sales", "sales", "apply")], "hr", "read", False, id="to another"),
-        pytest.param([grant("sales", "finance", "drop")], "sales", "read", False, id="for another catalog namespace"),
-        pytest.param([grant("*", "sal*", "read")], "hr", "read", True, id="patterns"),
-        pytest.param([grant("sales", "sales", "read")], "platform", "read", False, id="grants replace the default"),
-        pytest.param(
-            [grant("sales", "sales", "read"), grant("sales", "*", "apply")], "sales", "apply", True, id="the highest"
-        ),
-    ],
-)
-def test_access_is_what_was_granted(access: list[dict[str, Any]] | None, namespace: str, verb: str, may: bool) -> None:
-    catalog = lake(properties={"type": "rest"}, **({"access": access} if access else {}))
-    if may:
-        require_access(catalog, namespace, ORDERS, verb)
-    else:
-        with pytest.raises(AccessDenied):
-            require_access(catalog, namespace, ORDERS, verb)
-
-
-REST = {"type": "rest", "uri": "https://catalog.example/api"}
-
-
-@pytest.mark.parametrize(
-    "properties",
-    [
-        pytest.param({"type": "sql", "uri": "sqlite:////data/catalog.db"}, id="sqlite"),
-        pytest.param({"type": "sql", "uri": "postgresql://db/x"}, id="sql"),
-        pytest.param({**REST, "warehouse": "file:///etc"}, id="local files"),
-        pytest.param({**REST, "warehouse": "/etc"}, id="a path"),
-        pytest.param({**REST, "uri": "http://127.0.0.1:8181"}, id="loopback"),
-        pytest.param({**REST, "uri": "http://localhost:8181"}, id="localhost"),
-        pytest.param({**REST, "uri": "http://localhost.:8181"}, id="localhost with a dot"),
-        pytest.param({**REST, "uri": "http://[::1]:8181"}, id="loopback of IPv6"),
-        pytest.param({**REST, "uri": "http://[::ffff:127.0.0.1]"}, id="mapped loopback"),
-        pytest.param({**REST, "uri": "http://2130706433/"}, id="loopback as a number"),
-        pytest.param({**REST, "uri": "http://0x7f.1/"}, id="loopback in hex"),
-        pytest.param({**REST, "uri": "http://169.254.169.254/latest"}, id="link-local metadata"),
-        pytest.param({**REST, "uri": "http://metadata.google.internal/"}, id="metadata by name"),
-        pytest.param({**REST, "s3.endpoint": "http://169.254.169.254"}, id="metadata as an endpoint"),
-        pytest.param({**REST, "oauth2-server-uri": "http://127.0.0.1/token"}, id="loopback for tokens"),
-        pytest.param({**REST, "py-io-impl": "os.system"}, id="code"),
-        pytest.param({**REST, "header.Authorization": "x"}, id="any header"),
-        pytest.param({**REST, "rest.auth.custom.impl": "evil"}, id="auth code"),
-        pytest.param({**REST, "client.role-arn": "arn:aws:iam::1:role/other"}, id="another role by our identity"),
-        pytest.param({**REST, "ssl.cabundle": "/etc/passwd"}, id="a file of ours"),
-    ],
-)
-def test_what_a_catalog_may_not_say(properties: dict[str, str]) -> None:
-    with pytest.raises(LakeError):
-        catalog_properties(lake(properties={"type": "rest"}).model_copy(update={"spec": _spec(properties)}), {})
-
-
-def _spec(properties: dict[str, str]) -> Any:
-    return lake(properties={"type": "rest"}).spec.model_copy(update={"properties": properties})
-
-
-def test_control_an_honest_catalog_is_accepted_and_its_secret_merged() -> None:
-    found = catalog_properties(lake(properties={**REST, "warehouse": "s3://lake/w"}), {"credential": "id:secret"})
-    assert found == {**REST, "warehouse": "s3://lake/w", "credential": "id:secret"}
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        pytest.param("sc://127.0.0.1:15002", id="loopback"),
-        pytest.param("sc://localhost", id="localhost"),
-        pytest.param("sc://169.254.169.254:80", id="link-local metadata"),
-        pytest.param("sc://[::1]:15002", id="loopback of IPv6"),
-        pytest.param("sc://2130706433:15002", id="loopback as a number"),
-        pytest.param("sc://spark:15002/;token=hunter2", id="a token"),
-        pytest.param("sc://spark:15002/;x-header=hunter2", id="any header"),
-        pytest.param("sc://spark:15002;use_ssl=true", id="parameters in the host"),
-        pytest.param("sc://me:hunter2@spark:15002", id="a password"),
-        pytest.param("sc://spark:15002/;session_id=hunter2", id="another's session"),
-        pytest.param("sc:///", id="nothing"),
-    ],
-)
-def test_where_a_spark_connect_server_may_not_be(url: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        require_connect(Runtime(type="connect", url=url), "sales/lake", allow_local=False)
-    assert "hunter2" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    "url", ["sc://spark.example:15002", "sc://spark", "sc://spark:15002/;use_ssl=true;user_id=lake"]
-)
-def test_control_a_spark_connect_server_elsewhere_is_accepted(url: str) -> None:
-    require_connect(Runtime(type="connect", url=url), "sales/lake", allow_local=False)
-
-
-@pytest.mark.parametrize("key", ["token", "credential", "s3.secret-access-key"])
-def test_a_secret_in_the_spec_is_refused_without_repeating_it(key: str) -> None:
-    with pytest.raises(LakeError) as refused:
-        catalog_properties(lake(properties={"type": "rest"}).model_copy(update={"spec": _spec({key: "hunter2"})}), {})
-    assert "hunter2" not in str(refused.value)
-
-
-def test_a_secret_may_not_say_what_the_spec_may_not() -> None:
-    with pytest.raises(InvalidInput, match="py-io-impl"):
-        catalog_properties(lake(properties=REST), {"py-io-impl": "os.system"})
-    with pytest.raises(InvalidInput, match="uri"):
-        catalog_properties(lake(properties={"type": "rest"}), {"uri": "http://169.254.169.254"})
-
-
-@pytest.mark.parametrize("keep_cloud", [False, True])
-def test_a_catalog_meets_neither_our_configuration_nor_our_identity(keep_cloud: bool) -> None:
-    ambient = {"AWS_ACCESS_KEY_ID": "k", "AWS_WEB_IDENTITY_TOKEN_FILE": "f", "AZURE_CLIENT_SECRET": "s"}
-    environ = {"PATH": "/bin", "PYICEBERG_CATALOG__LAKE__CREDENTIAL": "c", "pyiceberg_home": "/root", **ambient}
-    forget_environment(environ, keep_cloud=keep_cloud)
-    assert "PATH" in environ
-    assert "PYICEBERG_CATALOG__LAKE__CREDENTIAL" not in environ
-    assert environ["PYICEBERG_HOME"] == "/dev/null"
-    assert (ambient.keys() <= environ.keys()) is keep_cloud
-    assert ("AWS_EC2_METADATA_DISABLED" in environ) is not keep_cloud
-
-
-# ---------------------------------------------------------------- reasons
-
-
-def test_every_reason_has_a_standing_and_never_two_states_at_once() -> None:
-    assert set(STANDINGS) == set(Reason)
-    for reason, standing in STANDINGS.items():
-        assert standing.is_ready + standing.is_reconciling + standing.is_stalled <= 1, reason
-        assert standing.doc.endswith(".")
-
-
-def _error_reasons() -> set[str]:
-    """Read `reason = "…"` of every class of the package, adapters included, from its source."""
-    found = set()
-    for path in (ROOT / "reconciler").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                for part in node.body:
-                    if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == "reason":
-                        assert isinstance(part.value, ast.Constant)
-                        found.add(str(part.value.value))
-    return found
-
-
-def test_every_error_has_its_reason_in_the_list() -> None:
-    found = _error_reasons()
-    assert {"CatalogUnavailable", "AccessDenied", "PublishConflict"} <= found
-    # inside the splicing engine; and when nothing may be written: never told
-    assert found - {reason.value for reason in Reason} <= {"BadFooter", "NotLeading"}
-    assert reason_of("NobodyListedThis") is Reason.INTERNAL
-    assert reason_of(errors.Throttled.reason) is Reason.THROTTLED
 
 
 # ---------------------------------------------------------------- conditions and patches
@@ -380,38 +198,6 @@ def test_of_plans_made_in_one_second_the_one_for_the_newer_spec_is_the_newer() -
             plan_entry({"metadata": metadata, "spec": {"tableRef": {"name": "orders", "generation": generation}}})
         )
     assert [plan.key.name for plan in store.plans_of(Key("LakeTable", "sales", "orders"))] == ["orders-b", "orders-a"]
-
-
-def reasons_page() -> str:
-    """Print the runbook's table of reasons."""
-    lines = [
-        "# Reasons of the conditions",
-        "",
-        "Generated from `reconciler/operator/reasons.py`. `Ready`, `Reconciling` and `Stalled` of every resource carry",
-        "one of these, and none other. What to do about each: [runbook](runbook.md).",
-        "",
-        "| Reason | Phase | Ready | Reconciling | Stalled | Meaning |",
-        "|---|---|---|---|---|---|",
-    ]
-    for reason, standing in STANDINGS.items():
-        states = (standing.is_ready, standing.is_reconciling, standing.is_stalled)
-        anchor = f"[`{reason}`](runbook.md#{reason.lower()})"
-        lines.append(f"| {anchor} | {standing.phase} | {' | '.join(map(str, states))} | {standing.doc} |")
-    return "\n".join(lines) + "\n"
-
-
-def test_the_page_of_reasons_is_current(golden: Golden) -> None:
-    golden.check_file(ROOT / "docs" / "operator-reasons.md", reasons_page())
-
-
-def test_the_runbook_says_of_every_reason_what_to_do() -> None:
-    page = (ROOT / "docs" / "runbook.md").read_text()
-    sections = re.findall(r"^## (\w+)\n(.+?)(?=^#|\Z)", page, re.MULTILINE | re.DOTALL)
-    assert [name for name, _ in sections] == [reason.value for reason in STANDINGS]
-    for name, text in sections:
-        assert len(text.split()) >= 3 or text.strip() == "Nothing to do.", name
-    named = set(re.findall(r"--[a-z-]+", re.sub(r"`kubectl [^`]*`", "", page)))  # kubectl's own options are its own
-    assert named <= {option for found in run_command.params for option in found.opts}
 
 
 def test_a_late_event_does_not_undo_what_is_known() -> None:

@@ -1,0 +1,79 @@
+"""Every refusal of a LakeCatalog and of a LakePolicy: one line with its place."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from reconciler.diff.changes import Change
+from reconciler.model.manifest.policy import ChangeKind
+from tests.model.test_manifest_checks import problems, vary
+
+CATALOG = """\
+apiVersion: laketable.dev/v1alpha1
+kind: LakeCatalog
+metadata: {name: lake}
+spec:
+  properties: {type: rest, uri: "https://catalog.example"}
+  secretRef: {name: lake}
+  access: [{namespaces: ["*"], catalogNamespaces: [sales.*], verbs: [read]}]
+  runtime: {type: connect, url: "sc://spark:15002", memory: 2Gi, sparkConf: {spark.sql.adaptive.enabled: "true"}}
+"""
+
+
+POLICY = """\
+apiVersion: laketable.dev/v1alpha1
+kind: LakePolicy
+metadata: {name: gold}
+spec:
+  namespaceSelector: {matchLabels: {tier: gold}}
+  autoApprove: [metadata-only]
+  deny: {classes: [destructive], changes: [rename-table], reason: ask the data office}
+  requireApproval: {breaking: true}
+  budgets: {maxRewriteBytes: 100Gi, maxCostDriftPercent: 20}
+  windows: [{days: [Mon], start: "22:00", end: "04:00", timeZone: Europe/Prague}]
+  severities: {LK104: warning}
+  protectedNames: [gold.*]
+"""
+
+
+@pytest.mark.parametrize("text", [CATALOG, POLICY], ids=["catalog", "policy"])
+def test_catalogs_and_policies_are_accepted(text: str) -> None:
+    assert problems(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after", "line"),
+    [
+        (CATALOG, "type: rest", "§py-catalog-impl: a.B", "spec.properties.py-catalog-impl: 'py-catalog-impl' cannot"),
+        (CATALOG, "//catalog", "//u:p@catalog", "5:33: spec.properties.uri: 'uri' holds a password inside a URL."),
+        (CATALOG, ', url: "sc://spark:15002"', "", "8:12: spec.runtime: type connect needs a url."),
+        (CATALOG, "type: connect", "type: local", "8:26: spec.runtime.url: type local takes no url."),
+        (
+            CATALOG,
+            "sc://spark",
+            "http://spark",
+            "8:33: spec.runtime.url: 'http://spark:15002' is not a Spark Connect URL.",
+        ),
+        (CATALOG, "spark.sql.adaptive.enabled", "§spark.jars", "spec.runtime.sparkConf[\"spark.jars\"]: 'spark.jars'"),
+        (CATALOG, "memory: 2Gi", "memory: §lots", "spec.runtime.memory: 'lots' is not an amount of memory."),
+        (CATALOG, "[read]", "[§write]", "spec.access[0].verbs[0]: expected one of apply, drop, plan, read, found"),
+        (POLICY, "autoApprove: [metadata-only]", "autoApprove: [§destructive]", "spec.autoApprove[0]: destructive"),
+        (POLICY, "{breaking: true}", "§{}", "spec.requireApproval: 'requireApproval' names nothing."),
+        (POLICY, "rename-table", "§rename-tabel", "spec.deny.changes[0]: 'rename-tabel' is not known here. Did you"),
+        (POLICY, "100Gi", "§100 GB", "spec.budgets.maxRewriteBytes: '100 GB' is not a size."),
+        (POLICY, '"04:00"', '"22:00"', "10:13: spec.windows[0]: the window opens and closes at 22:00."),
+        (POLICY, '"22:00"', '§"25:00"', "spec.windows[0].start: '25:00' is not a time of day."),
+        (POLICY, "LK104: warning", "LK1: §warning", "spec.severities.LK1: 'LK1' is not a finding's code."),
+        (POLICY, "LK104: warning", "LK104: §fatal", "spec.severities.LK104: expected one of error, info, warning"),
+    ],
+)
+def test_each_fault_of_catalogs_and_policies(text: str, before: str, after: str, line: str) -> None:
+    changed, start = vary(text, before, after, line)
+    found = problems(changed)
+    assert any(part.startswith(start) for part in found), found
+
+
+def test_policies_know_every_kind_of_change() -> None:
+    assert {member.__struct_config__.tag for member in get_args(Change)} == set(get_args(ChangeKind))

@@ -46,6 +46,7 @@ from reconciler.operator.objects import (
 )
 from reconciler.operator.reasons import EventReason, Reason, reason_of
 from reconciler.operator.status import Applied, Found, Running
+from reconciler.operator.store import OPERATION_LABEL
 from reconciler.operator.tenancy import require_connect
 from reconciler.plan.data import data_operations
 from reconciler.plan.events import Failed, Progress, Published, Refused, decode_event
@@ -58,10 +59,11 @@ _FILES, _BYTES = "deleted-data-files", "removed-files-size"
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job is: running, or ended with what it said last."""
+    """How a job is: running, or ended with what it said last; `operation`: the id it was started with."""
 
     ref: str
     is_running: bool
+    operation: str = ""
     progress: Progress | None = None
     told: Told | None = None
 
@@ -107,20 +109,17 @@ async def ensure(ctx: Context, case: Case, plan: Plan, *, commits: bool = False)
     start = _ensure_local if runtime_of(ctx, case.catalog.manifest) == LOCAL else _ensure_job
     state = await start(ctx, case, plan, commits)
     if not state.is_running:
-        _tell_end(ctx, case, state)
+        _tell_end(ctx, state)
     return state
 
 
-def _tell_end(ctx: Context, case: Case, state: JobState) -> None:
-    """Count a job that ended; it is found so once, and gone then."""
-    told = state.told
+def _tell_end(ctx: Context, state: JobState) -> None:
+    """Count a job that ended; it is found so once, and gone then. What was published is told by the table."""
     if state.failure is not None:
         ctx.metrics.job("failed")
         logger.warning("%s failed: %s", state.ref, state.failure.reason)
-        return
-    ctx.metrics.job("succeeded", told.bytes if isinstance(told, Published) and not told.replayed else 0)
-    if isinstance(told, Published):
-        ctx.tell(TABLES, case.raw, EventReason.PUBLISHED, f"Published: {told.summary}")
+    elif not isinstance(state.told, Published):
+        ctx.metrics.job("succeeded")
 
 
 def _tell_start(ctx: Context, case: Case, ref: str) -> None:
@@ -134,7 +133,7 @@ def found_of(case: Case, plan: Plan, state: JobState, applied: Applied | None, *
     failure = state.failure
     summary = "Spark commits the plan." if commits else data_operations(plan)[0].summary
     if state.is_running:
-        (operation, *_) = work_ids(plan, commits=commits)
+        operation = state.operation or work_ids(plan, commits=commits)[0]
         running = Running(operation=operation, job=state.ref, progress=state.progress)
         # Upkeep runs while the table is what the spec says: that keeps it ready.
         reason = Reason.IN_SYNC if case.plan.is_empty else Reason.JOB_RUNNING
@@ -168,12 +167,12 @@ async def has_pods(ctx: Context, namespace: str, table_uid: str) -> bool:
 # ---------------------------------------------------------------- Kubernetes Jobs
 
 
-async def _progress(ctx: Context, case: Case, plan: Plan, started: str) -> Progress | None:
+async def _progress(ctx: Context, case: Case, plan: Plan, id_: str, started: str) -> Progress | None:
     """Read from the stamps on an operation's branch how far it is: the pod cannot tell, it has no API token."""
     operation, table = data_operations(plan)[0], case.wanted.desired.ident
     catalog = case.catalog.catalog
     try:
-        chunks = await ctx.pool.run(lambda: catalog.get_stamped(table, OPERATION_STAMP, operation.id))
+        chunks = await ctx.pool.run(lambda: catalog.get_stamped(table, OPERATION_STAMP, id_))
     except LakeError:  # the next look will tell
         return None
     cost = operation.cost
@@ -183,7 +182,7 @@ async def _progress(ctx: Context, case: Case, plan: Plan, started: str) -> Progr
     elapsed = (ctx.now_ms() - read_time(started)) // 1000 if started else 0
     return Progress(
         table=table,
-        operation=operation.id,
+        operation=id_,
         step="write" if chunks else "start",
         chunks=len(chunks),
         files=files,
@@ -218,7 +217,8 @@ async def _ensure_job(ctx: Context, case: Case, plan: Plan, commits: bool) -> Jo
     state = state or await _start_job(ctx, case, plan, commits)
     if not state.is_running or commits:
         return state
-    return msgspec.structs.replace(state, progress=await _progress(ctx, case, plan, started))
+    progress = await _progress(ctx, case, plan, state.operation or data_operations(plan)[0].id, started)
+    return msgspec.structs.replace(state, progress=progress)
 
 
 async def _start_job(ctx: Context, case: Case, plan: Plan, commits: bool) -> JobState:
@@ -238,7 +238,7 @@ async def _start_job(ctx: Context, case: Case, plan: Plan, commits: bool) -> Job
         raw = await ctx.api.get(JOBS, namespace, name)
     if meta_of(raw).deletion_timestamp is None:
         await _ensure_config_map(ctx, case, plan, raw)
-    return JobState(ref=f"{namespace}/{name}", is_running=True)
+    return JobState(ref=f"{namespace}/{name}", is_running=True, operation=_operation_of(raw))
 
 
 async def _ensure_config_map(ctx: Context, case: Case, plan: Plan, raw: Json) -> None:
@@ -264,7 +264,11 @@ async def _state(ctx: Context, raw: Json) -> JobState:
     }
     if "Complete" in ended or "Failed" in ended:
         return JobState(ref=ref, is_running=False, told=await _last_words(ctx, raw, ended.get("Failed")))
-    return JobState(ref=ref, is_running=True)
+    return JobState(ref=ref, is_running=True, operation=_operation_of(raw))
+
+
+def _operation_of(raw: Json) -> str:
+    return meta_of(raw).labels.get(OPERATION_LABEL, "")
 
 
 async def _last_words(ctx: Context, raw: Json, failed: str | None) -> Told | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from reconciler.model import bookkeeping
+from reconciler.model.bookkeeping import HistoryRecord
 from reconciler.model.table import Observed
 from reconciler.model.yaml import Data
 from reconciler.operator.conditions import Condition, print_conditions, standing_conditions
-from reconciler.operator.objects import Json, at, mapping_at, print_time
+from reconciler.operator.objects import Json, at, int_at, mapping_at, print_time, text_at
 from reconciler.operator.reasons import STANDINGS, Reason
 from reconciler.plan.data import data_operations
 from reconciler.plan.events import Progress
@@ -134,6 +136,21 @@ def _plan(found: Found) -> Json | None:
         "bytesToRewrite": cost.bytes_rewritten,
         "rewrite": short_size(cost.bytes_rewritten),
     }
+
+
+def published(found: Found, before: Json) -> HistoryRecord | None:
+    """Return what the operation of the status before has published, by the table's word: its job may still be ending.
+
+    A refresh may run under another id than it was started with; it is the one that moved the table's head.
+    """
+    operation, seen = text_at(before, "operation", "id"), found.observed
+    if not operation or found.running is not None or seen is None:
+        return None
+    head = seen.version.snapshot_id
+    has_moved = head != int_at(before, "table", "snapshotId")
+    history = reversed(bookkeeping.read(seen.bookkeeping).history)
+    of_data = (record for record in history if record.kind != bookkeeping.COMMIT)
+    return next((r for r in of_data if r.operation == operation or (has_moved and r.published_id == head)), None)
 
 
 def plan_summary(plan: Plan) -> str:

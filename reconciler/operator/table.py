@@ -36,7 +36,7 @@ from reconciler.operator.objects import (
 from reconciler.operator.pool import OpenCatalog, catalog_key
 from reconciler.operator.queue import Again
 from reconciler.operator.reasons import STANDINGS, EventReason, Reason, reason_of
-from reconciler.operator.status import Found, plan_summary, table_status
+from reconciler.operator.status import Found, plan_summary, published, table_status
 from reconciler.operator.store import CANCEL, PlanEntry
 from reconciler.operator.upkeep import due, within_windows
 from reconciler.plan.policy import grew_too_much
@@ -100,6 +100,10 @@ async def write_status(ctx: Context, raw: Json, found: Found) -> None:
     if "phase" in patch:
         logger.info("%s: %s%s", after["phase"], found.reason, f": {found.message}" if found.message else "")
     _tell(ctx, raw, found, was_stalled=_was_stalled(before))
+    done = published(found, before)
+    if done is not None:
+        ctx.metrics.job("succeeded", done.bytes)
+        ctx.tell(TABLES, raw, EventReason.PUBLISHED, f"Published: {done.summary}.")
     if "table" in patch or "phase" in patch:
         for reader in ctx.store.readers_of(Key(TABLES.kind, meta.namespace, meta.name)):
             ctx.enqueue(reader)

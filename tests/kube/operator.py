@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from uuid import uuid4
 
 import yaml
 
-from tests.kube.cluster import Cluster, die_with_parent
+from tests.kube.cluster import Cluster, die_with_parent, free_port
 
 ROOT = Path(__file__).parents[2]
 NAMESPACE = "laketable-system"
@@ -50,7 +51,8 @@ def install_crds(cluster: Cluster) -> None:
 class Operator:
     """One operator process; `log` is what it said. It keeps its identity, hence the Lease, when it is restarted.
 
-    `planted` is Python that runs before it: a fault, to see that a test notices.
+    Unless the options say where, it listens on a port of its own. `planted` is Python that runs before it: a fault, to
+    see that a test notices.
     """
 
     def __init__(
@@ -59,7 +61,9 @@ class Operator:
         self.log_path = log
         program = f"{planted}\n{_PROGRAM}"
         start = [sys.executable, "-c", program, "operator", "run", "--namespace", NAMESPACE, "--allow-local-catalogs"]
-        self._command = [*start, *options]
+        port = 0 if "--listen" in options else free_port()
+        self._page = f"http://127.0.0.1:{port}/metrics"
+        self._command = [*start, *options, *(["--listen", f"127.0.0.1:{port}"] if port else [])]
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "PYTHONPATH") if name in os.environ}
         own = {"KUBECONFIG": str(kubeconfig), "LAKETABLE_IDENTITY": f"test-{uuid4().hex[:8]}"}
         self._environment = {"PYTHONPATH": str(ROOT), **kept, **own, **environment}
@@ -88,11 +92,23 @@ class Operator:
         """Everything said so far."""
         return self.log_path.read_text()
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What it tells Prometheus now."""
+        return metrics(self._page)
+
     def stop(self, number: int = signal.SIGTERM, seconds: float = 30.0) -> int:
         """End it and return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.process.wait(timeout=seconds)
+
+
+def metrics(page: str) -> dict[str, float]:
+    """Read a page of metrics."""
+    with urllib.request.urlopen(page, timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from tests.kube.operator import (
     condition,
     eventually,
     install,
+    metrics,
     running_operator,
     table,
     wait_for,
@@ -84,12 +85,6 @@ def probe(port: int, path: str) -> int:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
-
-
-def metrics(port: int) -> dict[str, float]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-        lines = answer.read().decode().splitlines()
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
 
 
 def is_ready(port: int) -> bool:
@@ -291,7 +286,7 @@ def test_probes_tell_of_an_api_server_that_hangs_or_loses_etcd(
         server.wait_ready()
         ready_and_working("after-etcd")
         assert operator.process.poll() is None
-        told = metrics(port)
+        told = metrics(f"http://127.0.0.1:{port}/metrics")
         assert told["laketable_lease_held"] == told["laketable_ready"] == 1
         assert told['laketable_tables{phase="InSync"}'] >= 2
         assert told['laketable_plans_total{class="metadata-only"}'] >= 2

@@ -20,7 +20,7 @@ from reconciler.model.metadata import decode_metadata
 from reconciler.model.table import TableIdent
 from reconciler.model.types import Field, StructType
 from tests.proxy import Fault, FaultProxy
-from tests.suites.catalog_suite import CHANGES, add, orders, rows
+from tests.suites.catalog_changes import CHANGES, add, orders, rows
 
 BOOKKEEPING = SetProperty(key="laketable.history", before=None, after="record")
 UNKNOWN = [

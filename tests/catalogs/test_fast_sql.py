@@ -17,7 +17,7 @@ from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.diff.changes import CreateTable
 from reconciler.errors import CatalogUnavailable, InvalidTable, NamespaceNotFound, TableNotFound
 from reconciler.model.table import Observed, TableIdent
-from tests.suites.catalog_suite import orders
+from tests.suites.catalog_changes import orders
 
 ORDERS = TableIdent(("sales",), "orders")
 

@@ -21,7 +21,7 @@ from reconciler.errors import (
 )
 from reconciler.model.table import TableIdent
 from tests.proxy import Fault, FaultProxy
-from tests.suites.catalog_suite import CHANGES, orders, rows
+from tests.suites.catalog_changes import CHANGES, orders, rows
 
 BASIC: dict[str, PropertyValue] = {"type": "basic", "basic": {"username": "me", "password": "hunter2"}}
 

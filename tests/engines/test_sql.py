@@ -8,7 +8,7 @@ from reconciler.diff.changes import Change, CreateRef, DropTable, RenameTable, S
 from reconciler.engines.sql import identifier, literal, refusal, render_all
 from reconciler.errors import Unsupported
 from reconciler.model.table import Ref, RefKind, TableIdent
-from tests.suites.cells import (
+from tests.suites.cell_parts import (
     BY_ID,
     DAY_OF_AT,
     Cell,

@@ -19,7 +19,7 @@ from reconciler.operator.guarded import GuardedBackend
 from reconciler.operator.health import DEAD_SECONDS, TOO_MANY_MISSES, Health
 from reconciler.operator.lease import Alone, Clocks, Fence, Lease, NotLeading
 from reconciler.operator.objects import Json, Resource
-from tests.suites.catalog_suite import orders
+from tests.suites.catalog_changes import orders
 
 
 @dataclass

@@ -17,7 +17,8 @@ from reconciler.model.table import TableIdent, TableSpec
 from reconciler.model.types import StructType, map_fields, walk
 from reconciler.ports import MetadataExecutor
 from tests.laws.strategies import evolved, specs
-from tests.suites.cells import CELLS, TOGETHER, Cell
+from tests.suites.cell_parts import Cell
+from tests.suites.cells import CELLS, TOGETHER
 from tests.suites.conformance import Workshop, changes_of, check_equal, check_refused
 
 pytestmark = pytest.mark.spark

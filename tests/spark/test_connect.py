@@ -14,7 +14,7 @@ from reconciler.engines.connect import ConnectExecutor, connect_session
 from reconciler.errors import CatalogUnavailable, CommitConflict, InvalidInput, Unsupported
 from reconciler.model.table import Direction, Nulls, Observed, SortField, TableIdent
 from reconciler.model.types import StructType
-from tests.suites.cells import (
+from tests.suites.cell_parts import (
     DAY_OF_AT,
     Cell,
     add,

@@ -29,7 +29,7 @@ from reconciler.errors import (
 from reconciler.model.table import TableIdent, TableSpec
 from reconciler.model.types import Field, StructType
 from reconciler.ports import MetadataExecutor
-from tests.suites.cells import BASE, BY_ID, DAY_OF_AT, MAIN_AT, Cell, add, field
+from tests.suites.cell_parts import BASE, BY_ID, DAY_OF_AT, MAIN_AT, Cell, add, field
 from tests.suites.conformance import Commit, Workshop
 
 pytestmark = pytest.mark.spark

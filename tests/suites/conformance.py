@@ -20,7 +20,8 @@ from reconciler.errors import LakeError
 from reconciler.model.metadata import decode_metadata, to_observed
 from reconciler.model.table import BOOKKEEPING_PREFIX, Observed, TableIdent, TableSpec
 from reconciler.ports import CommitOutcome, MetadataExecutor
-from tests.suites.cells import WITH_REFS, Cell, Row, base_spec, ref
+from tests.suites.cell_parts import Cell, Row, base_spec, ref
+from tests.suites.cells import WITH_REFS
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -10,16 +10,24 @@ SMALL_DECODED, SMALL_WRITTEN = 64 << 20, 512 << 20
 
 # Arrow reads these once, when its first buffer is made. Iceberg's reader sets the same, but it may come too late.
 UNCHECKED_ARROW = ("-Darrow.enable_unsafe_memory_access=true", "-Darrow.enable_null_check_for_get=false")
-# The optimising compiler costs more than the loops of little work give back, and parallel collection likewise.
-QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+# Parallel collection costs more than little work gives back, and so does the optimising compiler: metadata commits do
+# without it, and a small job has it compile only what runs for many rows (its own thresholds are 5,000 to 40,000).
+SHORT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+SMALL = (
+    "-XX:Tier4InvocationThreshold=200000",
+    "-XX:Tier4MinInvocationThreshold=100000",
+    "-XX:Tier4CompileThreshold=300000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+    "-XX:+UseSerialGC",
+)
 
 
 def is_small(operations: Iterable[Operation]) -> bool:
-    """Say whether a job is over before the JVM's optimising compiler has paid for itself.
+    """Say whether a job is over before all that the JVM's optimising compiler does has paid for itself.
 
-    That takes some CPU seconds, and without it loops run up to twice as long: break-even lies near twice the 26 MiB of
-    input that filling 10 million rows decodes. Copied bytes cost the JVM nothing, but bound how many rows there are
-    where the inputs compress well. What nobody has priced may be large.
+    That takes some CPU seconds: break-even lies beyond twice the 26 MiB of input that filling 10 million rows decodes.
+    Copied bytes cost the JVM nothing, but bound how many rows there are where the inputs compress well. What nobody has
+    priced may be large.
     """
     decoded = written = 0
     for operation in operations:

@@ -9,6 +9,7 @@ the driver has the file rewritten.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -94,7 +95,14 @@ def splice_partition(batches: Iterator[pa.RecordBatch], job: Job, attempt: int) 
     answer = _answer(rows, job, attempt)
     for _ in batches:
         pass  # a task that leaves its input unread may fail
-    yield pa.record_batch({"source": [rows.file], "answer": [msgspec.msgpack.encode(answer)]})
+    columns = [_one(pa.string(), rows.file.encode()), _one(pa.binary(), msgspec.msgpack.encode(answer))]
+    yield pa.RecordBatch.from_arrays(columns, names=["source", "answer"])
+
+
+def _one(type_: pa.DataType, value: bytes) -> pa.Array:
+    """Return a column of one value; from Python objects pyarrow makes none without importing pandas if it is there."""
+    offsets = struct.pack("<2i", 0, len(value))
+    return pa.Array.from_buffers(type_, 1, [None, pa.py_buffer(offsets), pa.py_buffer(value)])
 
 
 def _answer(rows: Rows, job: Job, attempt: int) -> Answer:
@@ -192,15 +200,17 @@ class Rows:
         if self._is_named:
             self._check_marks(part[MARK])
         else:
-            positions = part[POSITION].to_numpy(zero_copy_only=False)
-            if not np.array_equal(positions, np.arange(self._next, self._next + part.num_rows)):
+            positions = part[POSITION]
+            found = np.frombuffer(positions.buffers()[1], np.int64, len(positions), positions.offset * 8)
+            wanted = np.arange(self._next, self._next + part.num_rows)
+            if positions.null_count or not np.array_equal(found, wanted):
                 raise NotInOrder("Spark did not read the file's rows in their order.")
         self._next += part.num_rows
 
     def _check_marks(self, marks: pa.Array) -> None:
         marked = range(-self._next % MARK_EVERY, len(marks), MARK_EVERY)
         wanted = [str(n) if n % FILE_EVERY else self.file for n in (self._next + index for index in marked)]
-        found = marks.take(pa.array(marked, pa.int64())).to_pylist()
+        found = [marks[index].as_py() for index in marked]
         if found == wanted and marks.null_count == len(marks) - len(marked):
             return
         names = [name for name, mark in zip(found, wanted, strict=True) if mark == self.file]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 
 import msgspec
@@ -209,7 +210,8 @@ def make_plan(
     needs_rows = needs_data_files(changes) or needs_files(desired, current) or needs_scan(desired, current)
     needs_rows = needs_rows or bool(types.checks)
     needs_rows = needs_rows or needs_layouts(desired, current, binding.spec) or needs_counts(desired, current)
-    made = plan(
+    planned = partial(
+        plan,
         desired,
         current,
         binding,
@@ -218,11 +220,13 @@ def make_plan(
         catalog=request.catalog_name,
         files=_data_files(request.catalog, current) if needs_rows else None,
         view=request.view,
-        readers=_readers(request) if concerns_views(desired, changes) else (),
         take_ownership=take_ownership,
         proven=proven,
         types=types,
     )
+    made = planned()
+    if concerns_views(changes, made.operations) and (readers := _readers(request)):
+        made = planned(readers=readers)
     if current is not None:
         made = with_table_upkeep(released(made, current), desired, current, now_ms=now_ms)
     return within_runtime(made, request.runtime)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from reconciler.diff.changes import AlterColumnType, Change, DropColumn, DropTable, RenameColumn, RenameTable
 from reconciler.model.table import Desired
@@ -13,11 +14,10 @@ from reconciler.plan.operations import Backfill, Finding, Operation
 from reconciler.plan.row_work import Swap
 
 
-def concerns_views(desired: Desired, changes: Sequence[Change]) -> bool:
+def concerns_views(changes: Sequence[Change], operations: Sequence[Operation]) -> bool:
     """Say whether it is worth asking who reads the table: only then is the catalog looked through."""
-    return (
-        bool(desired.computed or desired.type_changes) or any(True for _ in _broken(changes)) or any(_retyped(changes))
-    )
+    told = (_broken(changes), _retyped(changes), _swapped(operations), _filled(operations))
+    return next(chain(*told), None) is not None
 
 
 def impact_findings(

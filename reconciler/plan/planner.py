@@ -58,7 +58,7 @@ def plan(
 
     `files` are main's live data files, needed only when `proofs.needs_data_files(changes)`; `proven` is what a scan of
     their rows has found since. `view` is what a materialized view reads,
-    `readers` are the views that read this table, needed only when `impacts.concerns_views(desired, changes)`.
+    `readers` are the views that read this table, needed only when `impacts.concerns_views` says so of what was planned.
     """
     swaps = plan_swaps(types, current, binding.spec, changes, files) if types is not None else Swaps()
     constraints = plan_constraints(desired, current, binding.spec, changes, swaps.changing)

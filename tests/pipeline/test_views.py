@@ -14,7 +14,7 @@ from reconciler.diff.changes import SetProperty
 from reconciler.model.bookkeeping import VIEW
 from reconciler.model.desired import to_desired
 from reconciler.model.observed_manifest import from_observed
-from reconciler.model.table import Desired, Suppression, TableIdent, TypeChange, UnmanagedColumns, View
+from reconciler.model.table import Computed, Desired, Suppression, TableIdent, TypeChange, UnmanagedColumns, View
 from reconciler.model.types import Field, StructType
 from reconciler.pipeline import Approval, Execution, Proposal, Request, execute, propose_all
 from reconciler.pipeline.views import in_order
@@ -336,6 +336,28 @@ def test_a_wider_type_is_told_and_not_refused(lake: Lake) -> None:
         "Materialized view sales.daily reads amount, which becomes decimal(12,2)."
     ]
     assert not made.is_blocked
+
+
+def test_the_catalog_is_looked_through_only_for_a_plan_that_may_concern_a_view(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = {**_parts(table(ORDERS, day="date", amount="decimal(10,2)", note="string", shout="string"))}
+    wanted = Desired(**{**computed, "computed": {("shout",): Computed(expression="upper(note)")}})  # type: ignore[arg-type]
+    asked: list[object] = []
+    every = lake.catalog.list_tables
+
+    def list_tables() -> tuple[TableIdent, ...]:
+        asked.append(None)
+        return every()
+
+    monkeypatch.setattr(lake.catalog, "list_tables", list_tables)
+    assert OperationKind.BACKFILL in [o.kind for o in lake.plan(wanted).operations]
+    assert len(asked) == 1
+    idle = Desired(**{**_parts(wanted), "ident": BEST})  # type: ignore[arg-type]
+    lake.create(idle)
+    asked.clear()
+    assert lake.plan(idle).is_empty
+    assert asked == []
 
 
 @pytest.mark.parametrize("may_read", [True, False])

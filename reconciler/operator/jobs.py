@@ -64,6 +64,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     ref: str
     is_running: bool
     operation: str = ""
+    age_seconds: int = 0
     progress: Progress | None = None
     told: Told | None = None
 
@@ -134,7 +135,7 @@ def found_of(case: Case, plan: Plan, state: JobState, applied: Applied | None, *
     summary = "Spark commits the plan." if commits else data_operations(plan)[0].summary
     if state.is_running:
         operation = state.operation or work_ids(plan, commits=commits)[0]
-        running = Running(operation=operation, job=state.ref, progress=state.progress)
+        running = Running(operation=operation, job=state.ref, progress=state.progress, age_seconds=state.age_seconds)
         # Upkeep runs while the table is what the spec says: that keeps it ready.
         reason = Reason.IN_SYNC if case.plan.is_empty else Reason.JOB_RUNNING
         return case.found(Gate(reason, summary), running=running, applied=applied)
@@ -209,7 +210,8 @@ async def _ensure_job(ctx: Context, case: Case, plan: Plan, commits: bool) -> Jo
         its = set(meta.annotations.get(OPERATIONS_ANNOTATION, "").split(","))
         found = await _state(ctx, raw)
         if its & wanted and found.is_running:
-            state, started = found, text_at(raw, "status", "startTime")
+            age = (ctx.now_ms() - read_time(text_at(raw, "metadata", "creationTimestamp"))) // 1000
+            state, started = msgspec.structs.replace(found, age_seconds=age), text_at(raw, "status", "startTime")
             await _ensure_config_map(ctx, case, plan, raw)
         else:  # it ended, or does what the spec no longer asks for
             await ctx.api.delete(JOBS, namespace, meta.name, uid=meta.uid)

@@ -18,14 +18,21 @@ from reconciler.render.safe import clean
 
 SHORT_HASH = 8
 MINUTE_MS = 60_000
+FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 2.0, 30.0
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
-    """A data operation that is under way."""
+    """A data operation that is under way, for so long."""
 
     operation: str
     job: str
     progress: Progress | None = None
+    age_seconds: int = 0
+
+    @property
+    def look_again_seconds(self) -> float:
+        """When to look at it again: each look is a reconcile, and many jobs that take hours must not cost one core."""
+        return min(max(FIRST_LOOK_SECONDS, self.age_seconds / 10), LONGEST_LOOK_SECONDS)
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,7 +51,6 @@ _EVENTS = {
     Reason.JOB_DIED: EventReason.JOB_DIED,
 }
 SOON = 1.0
-JOB_POLL_SECONDS = 2.0
 WINDOW_SECONDS = 60.0
 CONFIG_MAP_SECONDS = 60.0
 
@@ -129,7 +128,7 @@ def _tell(ctx: Context, raw: Json, found: Found, *, was_stalled: bool) -> None:
 def _again(found: Found, raw: Json) -> Again:
     standing = STANDINGS[found.reason]
     if found.running is not None:
-        return Again(JOB_POLL_SECONDS)
+        return Again(found.running.look_again_seconds)
     if found.reason is Reason.APPLYING:
         return Again(SOON)
     if found.reason is Reason.OUTSIDE_WINDOW or found.waits_for_window:

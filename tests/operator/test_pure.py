@@ -217,6 +217,11 @@ def test_a_late_event_does_not_undo_what_is_known() -> None:
 # ---------------------------------------------------------------- the status
 
 
+@pytest.mark.parametrize(("age", "seconds"), [(0, 2.0), (20, 2.0), (60, 6.0), (7200, 30.0)])
+def test_the_longer_a_job_runs_the_less_often_it_is_looked_at(age: int, seconds: float) -> None:
+    assert Running(operation="op", job="j", age_seconds=age).look_again_seconds == seconds
+
+
 def test_a_running_operation_says_how_far_it_is() -> None:
     progress = Progress(
         table=ORDERS,

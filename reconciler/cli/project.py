@@ -19,6 +19,7 @@ from reconciler.catalogs.connection import (
 from reconciler.cli.files import SUFFIXES, Source, read_sources
 from reconciler.cli.spec_cache import CachedTable, SpecCache, cache_file
 from reconciler.errors import InvalidInput, ManifestErrors
+from reconciler.model.property_keys import CONNECT_TOKEN
 from reconciler.model.table import Desired, TableIdent
 from reconciler.model.types import FieldPath
 from reconciler.plan.policy import Policy, policy_from_manifest
@@ -320,7 +321,7 @@ def _mounted(folder: str, place: str) -> dict[str, str]:
     try:
         for name in sorted(os.listdir(folder)):
             path = os.path.join(folder, name)
-            if not name.startswith(".") and os.path.isfile(path):
+            if not name.startswith(".") and name != CONNECT_TOKEN and os.path.isfile(path):
                 with open(path, encoding="utf-8") as file:
                     found[name] = file.read().strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -22,6 +22,7 @@ from reconciler.errors import (
     EnvironmentProblem,
     InvalidInput,
     InvalidTable,
+    Unauthenticated,
     Unsupported,
 )
 from reconciler.model.table import Observed, TableIdent, TableVersion
@@ -57,11 +58,26 @@ def connect_session(url: str) -> SparkSession:
     except Exception as error:
         if session is not None:
             session.client.set_retry_policies([DefaultPolicy(max_retries=0)])  # it says goodbye when the process ends
+        if _is_refused(error):
+            raise Unauthenticated(
+                "Spark Connect refuses us: it wants another token.",
+                hint="Set it in the LakeCatalog's Secret (docs/runtimes.md), or in SPARK_CONNECT_AUTHENTICATE_TOKEN.",
+            ) from error
         raise CatalogUnavailable(
             f"Spark Connect does not answer ({type(error).__name__}).", hint="Check the address and the server."
         ) from error
     check_spark(version)
     return session
+
+
+def _is_refused(error: BaseException | None) -> bool:
+    """Say whether a server wants to know who asks, by the status that it ended the call with."""
+    while error is not None:
+        code = getattr(error, "code", None)
+        if callable(code) and getattr(code(), "name", "") == "UNAUTHENTICATED":
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 class ConnectExecutor:

@@ -145,6 +145,10 @@ _SECRET_KEY = re.compile(
 )
 
 
+CONNECT_TOKEN = "spark-connect-token"  # noqa: S105
+"""The key of a LakeCatalog's Secret that is none of its catalog's: what its Spark Connect server wants to be told."""
+
+
 def loads_code(key: str) -> bool:
     """Tell whether a catalog property names code to load."""
     return _CODE_KEY.fullmatch(key.lower()) is not None

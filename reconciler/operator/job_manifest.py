@@ -15,6 +15,7 @@ import msgspec
 from reconciler.engines.job_command import execute_command, pod_failure_policy
 from reconciler.model.manifest import LakeCatalog
 from reconciler.model.manifest.catalog import Runtime
+from reconciler.model.property_keys import CONNECT_TOKEN
 from reconciler.model.quantities import parse_size
 from reconciler.model.yaml import Data
 from reconciler.model.yaml_text import dump_yaml
@@ -36,6 +37,7 @@ PLAN_FILE, CATALOG_FILE = "plan.json.gz", "catalog.yaml"
 LAST_WORDS = "/dev/termination-log"
 WORK = "/etc/laketable/work"
 SECRETS = "/etc/laketable/secrets"
+TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105  (PySpark's name for it)
 TEMPORARY = "/tmp"  # noqa: S108  (an emptyDir of the pod; all that Spark and Python write lies below)
 _TABLE_LENGTH = 30
 _COMMIT_DIGITS = 16
@@ -158,21 +160,25 @@ def _pod(name: str, catalog: LakeCatalog, settings: JobSettings, commits: bool) 
     if secret is not None:
         volumes.append({"name": "secret", "secret": {"secretName": secret.name, "defaultMode": 0o440}})
         mounts.append({"name": "secret", "mountPath": f"{SECRETS}/{secret.name}", "readOnly": True})
+    environment: list[Data] = [
+        {"name": "LAKETABLE_PROJECT", "value": settings.cluster},
+        {"name": "LAKETABLE_ACTOR", "value": actor(settings.cluster)},
+        {"name": "LAKETABLE_SECRETS", "value": SECRETS},
+        {"name": "LAKETABLE_CACHE", "value": "off"},
+        {"name": "HOME", "value": TEMPORARY},
+        {"name": "TMPDIR", "value": TEMPORARY},
+        {"name": "SPARK_LOCAL_DIRS", "value": TEMPORARY},
+    ]
+    if secret is not None and runtime.type == CONNECT:
+        token: Json = {"name": secret.name, "key": CONNECT_TOKEN, "optional": True}
+        environment.append({"name": TOKEN_VARIABLE, "valueFrom": {"secretKeyRef": token}})
     files = [f"{WORK}/{CATALOG_FILE}"]
     command: list[Data] = [*execute_command(f"{WORK}/{PLAN_FILE}", catalogs=files, result=LAST_WORDS, commits=commits)]
     container: Json = {
         "name": CONTAINER,
         "image": runtime.image or settings.image,
         "command": command,
-        "env": [
-            {"name": "LAKETABLE_PROJECT", "value": settings.cluster},
-            {"name": "LAKETABLE_ACTOR", "value": actor(settings.cluster)},
-            {"name": "LAKETABLE_SECRETS", "value": SECRETS},
-            {"name": "LAKETABLE_CACHE", "value": "off"},
-            {"name": "HOME", "value": TEMPORARY},
-            {"name": "TMPDIR", "value": TEMPORARY},
-            {"name": "SPARK_LOCAL_DIRS", "value": TEMPORARY},
-        ],
+        "env": environment,
         "workingDir": TEMPORARY,
         "resources": _resources(runtime),
         "volumeMounts": mounts,

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from reconciler.errors import InvalidInput, LakeError
 from reconciler.model.manifest import LakeCatalog
 from reconciler.model.manifest.catalog import Runtime
-from reconciler.model.property_keys import is_secret_key
+from reconciler.model.property_keys import CONNECT_TOKEN, is_secret_key
 from reconciler.model.table import TableIdent
 
 VERBS = ("read", "plan", "apply", "drop")
@@ -108,7 +108,7 @@ def catalog_properties(
             raise InvalidInput(
                 f"'{key}' holds a secret.", where=where, hint="Put it into a Secret and name that in spec.secretRef."
             )
-    merged = {**stated, **(secret or {})}
+    merged = {**stated, **{key: value for key, value in (secret or {}).items() if key != CONNECT_TOKEN}}
     problem = next(_problems(merged, allow_local=allow_local, is_whole=secret is not None), None)
     if problem is not None:
         raise InvalidInput(problem, where=where, hint="docs/tenancy.md lists what a LakeCatalog may set.")

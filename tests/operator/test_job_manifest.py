@@ -9,7 +9,16 @@ import pytest
 
 from reconciler.model.documents import check_resource
 from reconciler.model.manifest import LakeCatalog
-from reconciler.operator.job_manifest import JobSettings, config_map, for_job, job, job_name, work_ids, work_keys
+from reconciler.operator.job_manifest import (
+    TOKEN_VARIABLE,
+    JobSettings,
+    config_map,
+    for_job,
+    job,
+    job_name,
+    work_ids,
+    work_keys,
+)
 from reconciler.operator.manifests import read_table
 from reconciler.operator.objects import Meta
 from reconciler.plan.operations import Backfill, BackfillColumn, Operation, OperationClass, OperationKind, Plan, Refresh
@@ -114,6 +123,19 @@ def test_the_pod_has_no_token_a_read_only_root_and_only_its_catalogs_secret() ->
     assert made["spec"]["ttlSecondsAfterFinished"] == 600
     environment = {entry["name"] for entry in pod["containers"][0]["env"]}
     assert not any("TOKEN" in name or "KEY" in name for name in environment)
+
+
+def test_the_token_of_a_spark_connect_server_comes_by_reference() -> None:
+    def variables(catalog: LakeCatalog) -> dict[str, Any]:
+        made: Any = job("lt-orders-1", TABLE, catalog, plan(), SETTINGS)
+        return {entry["name"]: entry for entry in made["spec"]["template"]["spec"]["containers"][0]["env"]}
+
+    served = lake("platform", type="connect", url="sc://spark.example:15002")
+    reference = {"name": "lake-credentials", "key": "spark-connect-token", "optional": True}
+    assert variables(served)[TOKEN_VARIABLE] == {"name": TOKEN_VARIABLE, "valueFrom": {"secretKeyRef": reference}}
+    assert TOKEN_VARIABLE not in variables(lake("platform"))
+    without = served.model_copy(update={"spec": served.spec.model_copy(update={"secret_ref": None})})
+    assert TOKEN_VARIABLE not in variables(without)
 
 
 def test_a_commit_by_a_job_is_named_by_its_plan() -> None:

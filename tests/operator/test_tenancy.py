@@ -133,6 +133,13 @@ def test_a_secret_in_the_spec_is_refused_without_repeating_it(key: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
+def test_the_token_of_a_spark_connect_server_is_none_of_the_catalogs_properties() -> None:
+    catalog = lake(properties=REST)
+    assert catalog_properties(catalog, {"spark-connect-token": "hunter2", "token": "t"}) == {**REST, "token": "t"}
+    with pytest.raises(LakeError, match="holds a secret"):
+        catalog_properties(lake(properties={**REST, "spark-connect-token": "hunter2"}), {})
+
+
 def test_a_secret_may_not_say_what_the_spec_may_not() -> None:
     with pytest.raises(InvalidInput, match="py-io-impl"):
         catalog_properties(lake(properties=REST), {"py-io-impl": "os.system"})

@@ -200,6 +200,11 @@ def test_an_api_server_accepts_everything(helm: Path, server: Cluster, values: t
     assert "would violate PodSecurity" not in done.stderr
 
 
+def is_scraped(rendered: str) -> bool:
+    (policy_,) = [found for found in objects(rendered, "NetworkPolicy") if found["metadata"]["namespace"] == SYSTEM]
+    return {"port": "http", "protocol": "TCP"} in [p for rule in policy_["spec"]["ingress"] for p in rule["ports"]]
+
+
 def test_metrics_are_scraped_and_shown_where_that_is_asked_for(helm: Path, server: Cluster) -> None:
     assert not objects(render(helm), "ServiceMonitor")
     rendered = render(helm, *MONITORED, "metrics.serviceMonitor.labels.release=prometheus")
@@ -213,8 +218,8 @@ def test_metrics_are_scraped_and_shown_where_that_is_asked_for(helm: Path, serve
     pod = deployment["spec"]["template"]
     assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
     assert service["spec"]["ports"][0]["targetPort"] in [p["name"] for p in pod["spec"]["containers"][0]["ports"]]
-    (policy_,) = [found for found in objects(rendered, "NetworkPolicy") if found["metadata"]["namespace"] == SYSTEM]
-    assert {"port": "http", "protocol": "TCP"} in [p for rule in policy_["spec"]["ingress"] for p in rule["ports"]]
+    annotated = render(helm, "podAnnotations.prometheus\\.io/scrape=yes")
+    assert [is_scraped(text) for text in (rendered, annotated, render(helm))] == [True, True, False]
     (shown,) = objects(rendered, "ConfigMap")
     assert json.loads(shown["data"]["laketable.json"]) == json.loads((CHART / "files" / "dashboard.json").read_text())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from reconciler.operator.objects import (
@@ -13,20 +13,31 @@ from reconciler.operator.objects import (
     CONFIG_MAPS,
     EVENTS,
     JOBS,
+    LEASES,
     NAMESPACES,
     PLANS,
+    PODS,
     POLICIES,
     SECRETS,
     TABLES,
+    WEBHOOKS,
     Resource,
 )
-from tests.kube.cluster import Cluster
+
+if TYPE_CHECKING:
+    from tests.kube.cluster import Cluster
 
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 KINDS = {r.kind: r for r in (CATALOGS, CONFIG_MAPS, EVENTS, JOBS, NAMESPACES, PLANS, POLICIES, SECRETS, TABLES)}
-_BY_PLURAL = {r.plural: r for r in KINDS.values()}
+_SHORT = {"lt": TABLES, "lc": CATALOGS, "lpol": POLICIES, "ltp": PLANS, f"{EVENTS.plural}.{EVENTS.group}": EVENTS}
+_BY_NAME = {n: r for r in (*KINDS.values(), LEASES, PODS, WEBHOOKS) for n in (r.kind.lower(), r.plural)} | _SHORT
 Object = dict[str, Any]
+
+
+def named(kind: str) -> Resource:
+    """Return the kind of resource that kubectl knows by this name."""
+    return _BY_NAME[kind.lower()]
 
 
 class Refused(AssertionError):
@@ -76,9 +87,9 @@ class Client:
                 self._connection.request(method, path, data, {"Content-Type": content, "Accept": "application/json"})
                 response = self._connection.getresponse()
                 text = response.read()
-            except (http.client.RemoteDisconnected, ConnectionError):
+            except (http.client.HTTPException, OSError) as error:
                 self._connection = None
-                if attempt == 2:
+                if attempt == 2 or not isinstance(error, ConnectionError):
                     raise
                 continue
             if response.status >= 300:

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.operator.objects import print_time
-from tests.kube.cluster import Cluster, KubectlError, die_with_parent
+from tests.kube.client import Refused
+from tests.kube.cluster import Cluster, die_with_parent
 
 POLL_SECONDS = 0.3
 IMAGE = "laketable:test"
@@ -92,10 +93,9 @@ class Kubelet:
     def _work(self) -> None:
         while not self._stop.wait(POLL_SECONDS):
             try:
-                listed = self._cluster.kubectl("get", "pods", "-A", "-o", "json").stdout
-            except (KubectlError, subprocess.TimeoutExpired):
+                pods = {pod["metadata"]["uid"]: pod for pod in self._cluster.list("pods")}
+            except Refused:
                 continue
-            pods = {pod["metadata"]["uid"]: pod for pod in json.loads(listed)["items"]}
             for uid, pod in pods.items():
                 phase = pod.get("status", {}).get("phase", "Pending")
                 is_ours = pod["spec"]["containers"][0].get("image") == self._image
@@ -154,7 +154,7 @@ class Kubelet:
                 continue
             try:
                 found = self._cluster.get(kind, name, namespace)
-            except KubectlError:
+            except Refused:
                 return None
             texts = {} if kind == "secret" else found.get("data", {})
             for key, value in texts.items():

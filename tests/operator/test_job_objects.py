@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,8 +19,8 @@ WAITING = {**JOB, "image": "laketable:no-node-has-it"}
 
 
 @pytest.fixture
-def running(cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog) -> dict[str, Any]:
-    """A table whose backfill has a Job that waits for a node."""
+def running(cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog) -> Iterator[dict[str, Any]]:
+    """A table whose backfill has a Job that waits for a node, as long as the test takes: the operator asks after it."""
     cluster.apply(catalog("lake", namespace, _properties(lake), runtime=WAITING))
     spec = table("orders", namespace, "id long", "amount long")
     cluster.apply(spec)
@@ -28,7 +29,8 @@ def running(cluster: Cluster, operator: Operator, namespace: str, lake: IcebergC
     wanted = with_computed(spec)
     cluster.apply(wanted)
     wait_for(cluster, namespace, "orders", "Applying")
-    return wanted
+    yield wanted
+    cluster.kubectl("delete", "laketables", "--all", "-n", namespace, "--wait=false")
 
 
 def _properties(lake: IcebergCatalog) -> dict[str, str]:
@@ -124,7 +126,8 @@ def test_what_no_restart_mends_fails_the_job_and_all_else_is_tried_again_in_it(
 def pods_of(cluster: Cluster, namespace: str, job: dict[str, Any], *known: dict[str, Any]) -> list[dict[str, Any]]:
     """List the pods of a Job that are not known yet."""
     uids = {pod["metadata"]["uid"] for pod in known}
-    found = cluster.list("pods", namespace, "-l", f"batch.kubernetes.io/controller-uid={job['metadata']['uid']}")
+    of_job = ("batch.kubernetes.io/controller-uid", job["metadata"]["uid"])
+    found = [pod for pod in cluster.list("pods", namespace) if of_job in pod["metadata"]["labels"].items()]
     return [pod for pod in found if pod["metadata"]["uid"] not in uids]
 
 

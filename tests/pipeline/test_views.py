@@ -2,103 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
-import pyarrow as pa
 import pytest
 
-from reconciler.catalogs.memory import MemoryCatalog
 from reconciler.dialects import dialect_for
 from reconciler.diff.changes import SetProperty
 from reconciler.model.bookkeeping import VIEW
 from reconciler.model.desired import to_desired
 from reconciler.model.observed_manifest import from_observed
-from reconciler.model.table import Computed, Desired, Suppression, TableIdent, TypeChange, UnmanagedColumns, View
+from reconciler.model.table import Desired, View
 from reconciler.model.types import Field, StructType
-from reconciler.pipeline import Approval, Execution, Proposal, Request, execute, propose_all
+from reconciler.pipeline import Approval, Execution, Request, execute, propose_all
 from reconciler.pipeline.views import in_order
 from reconciler.plan.events import Event, Failed
-from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan, Refresh
+from reconciler.plan.operations import OperationClass, OperationKind, Plan, Refresh
 from reconciler.plan.planner import plan_offline
-from reconciler.plan.view_memory import freshness, remembered_view, stale_since, view_properties
+from reconciler.plan.view_memory import freshness, remembered_view, stale_since
 from reconciler.plan.view_query import read_offline
-
-ORDERS, DAILY, BEST = (TableIdent(("sales",), name) for name in ("orders", "daily", "best"))
-SUMS = "SELECT day, sum(amount) AS revenue, count(*) AS orders FROM sales.orders GROUP BY day"
-_batches = itertools.count()
-
-
-def table(ident: TableIdent = ORDERS, **columns: str) -> Desired:
-    given = columns or {"day": "date", "amount": "decimal(10,2)", "note": "string"}
-    fields = tuple(Field(name=name, required=False, type=type_) for name, type_ in given.items())
-    return Desired(ident=ident, owner="test", columns=StructType(fields))
-
-
-def view(query: str = SUMS, ident: TableIdent = DAILY, mode: str = "Auto", **more: object) -> Desired:
-    columns = StructType(())
-    return Desired(ident=ident, owner="test", columns=columns, view=View(query=query, mode=mode), **more)  # type: ignore[arg-type]
-
-
-class Lake:
-    """A catalog whose tables are made and filled without an engine."""
-
-    def __init__(self) -> None:
-        self.catalog = MemoryCatalog()
-
-    def propose(self, *wanted: Desired) -> dict[TableIdent, Proposal]:
-        requests = [Request(one, self.catalog, "lake") for one in wanted]
-        return {p.table: p for p in propose_all(requests, Approval(auto=True), now_ms=1)}
-
-    def plan(self, *wanted: Desired) -> Plan:
-        """Plan them together; returns the last one's plan."""
-        made = self.propose(*wanted)[wanted[-1].ident].plan
-        assert made is not None
-        return made
-
-    def create(self, *wanted: Desired) -> None:
-        for one in wanted:
-            made = self.plan(*wanted[: wanted.index(one) + 1])
-            assert not made.is_blocked, made.findings
-            changes = tuple(c for o in made.operations if o.kind is OperationKind.COMMIT for c in o.changes)
-            self.catalog.apply(one.ident, made.base, changes)
-
-    def append(self, ident: TableIdent = ORDERS, rows: int = 1) -> None:
-        schema = self.catalog.get_table_spec(ident).spec.schema
-        name = schema.fields[-1].name
-        batch = pa.RecordBatch.from_pydict({name: [None] * rows}, schema=pa.schema([(name, pa.string())]))
-        receipt = self.catalog.write_batch(ident, batch, f"batch-{next(_batches)}")
-        self.catalog.commit(ident, [receipt])
-
-    def refreshed(self, wanted: Desired) -> None:
-        """Publish a refresh as the engine would: rows, and the memory with them."""
-        (refresh,) = works(self.plan(wanted))
-        self.append(wanted.ident)
-        live = self.catalog.get_table_spec(wanted.ident)
-        for key, value in view_properties(refresh).items():
-            change = SetProperty(key=key, before=live.bookkeeping.get(key), after=value)
-            self.catalog.apply(wanted.ident, live.version, [change])
-
-
-@pytest.fixture
-def lake() -> Lake:
-    """Orders with rows, and a view whose rows are theirs."""
-    made = Lake()
-    made.create(table(), view())
-    for _ in range(4):
-        made.append()
-    made.refreshed(view())
-    return made
-
-
-def works(made: Plan) -> list[Refresh]:
-    operations: tuple[Operation, ...] = (*made.operations, *made.upkeep)
-    return [o.work for o in operations if isinstance(o.work, Refresh)]
-
-
-def codes(made: Plan) -> list[str]:
-    return [found.code for found in made.findings]
-
+from tests.pipeline.kit import BEST, DAILY, ORDERS, SUMS, Lake, codes, table, view, works
 
 # ---------------------------------------------------------------- columns
 
@@ -296,95 +218,6 @@ def test_an_imported_view_plans_nothing(lake: Lake) -> None:
     made = lake.plan(to_desired(manifest))
     assert made.operations == ()
     assert works(made) == []
-
-
-# ---------------------------------------------------------------- impact
-
-
-@pytest.mark.parametrize(
-    ("columns", "renames", "what"),
-    [
-        ({"day": "date", "note": "string"}, {}, "dropping it"),
-        ({"day": "date", "paid": "decimal(10,2)", "note": "string"}, {("paid",): "amount"}, "renaming it to paid"),
-    ],
-)
-def test_a_column_that_a_live_view_reads_is_not_dropped_by_the_way(
-    lake: Lake, columns: dict[str, str], renames: dict[tuple[str, ...], str], what: str
-) -> None:
-    wanted = Desired(ident=ORDERS, owner="test", columns=table(ORDERS, **columns).columns, column_renames=renames)
-    wanted = Desired(**{**_parts(wanted), "unmanaged_columns": UnmanagedColumns.DROP})  # type: ignore[arg-type]
-    made = lake.plan(wanted)
-    (found,) = [f for f in made.findings if f.code == "LK301"]
-    assert found.message.startswith("Materialized view sales.daily reads amount: ")
-    assert what in found.message
-    assert made.is_blocked
-    accepted = Suppression(code="LK301", reason="the view goes next week")
-    made = lake.plan(Desired(**{**_parts(wanted), "suppressions": (accepted,)}))  # type: ignore[arg-type]
-    assert not made.is_blocked
-    # the same run changes the view
-    made = lake.propose(wanted, view("SELECT day, count(*) AS n FROM sales.orders GROUP BY day"))[ORDERS].plan  # type: ignore[assignment]
-    assert "LK301" not in codes(made)
-
-
-def test_a_column_that_no_view_reads_may_go(lake: Lake) -> None:
-    assert "LK301" not in codes(lake.plan(table(ORDERS, day="date", amount="decimal(10,2)")))
-
-
-def test_a_wider_type_is_told_and_not_refused(lake: Lake) -> None:
-    made = lake.plan(table(ORDERS, day="date", amount="decimal(12,2)", note="string"))
-    assert [f.message for f in made.findings if f.code == "LK303"] == [
-        "Materialized view sales.daily reads amount, which becomes decimal(12,2)."
-    ]
-    assert not made.is_blocked
-
-
-def test_the_catalog_is_looked_through_only_for_a_plan_that_may_concern_a_view(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    computed = {**_parts(table(ORDERS, day="date", amount="decimal(10,2)", note="string", shout="string"))}
-    wanted = Desired(**{**computed, "computed": {("shout",): Computed(expression="upper(note)")}})  # type: ignore[arg-type]
-    asked: list[object] = []
-    every = lake.catalog.list_tables
-
-    def list_tables() -> tuple[TableIdent, ...]:
-        asked.append(None)
-        return every()
-
-    monkeypatch.setattr(lake.catalog, "list_tables", list_tables)
-    assert OperationKind.BACKFILL in [o.kind for o in lake.plan(wanted).operations]
-    assert len(asked) == 1
-    idle = Desired(**{**_parts(wanted), "ident": BEST})  # type: ignore[arg-type]
-    lake.create(idle)
-    asked.clear()
-    assert lake.plan(idle).is_empty
-    assert asked == []
-
-
-@pytest.mark.parametrize("may_read", [True, False])
-def test_a_view_is_named_only_to_who_may_read_it(lake: Lake, may_read: bool) -> None:
-    wider = table(ORDERS, day="date", amount="decimal(12,2)", note="string")
-    parts = {**_parts(table(ORDERS, day="date", note="string")), "unmanaged_columns": UnmanagedColumns.DROP}
-    dropped = Desired(**parts)  # type: ignore[arg-type]
-    for wanted, code in ((wider, "LK303"), (dropped, "LK301")):
-        request = Request(wanted, lake.catalog, "lake", may_read=lambda one: may_read and one == DAILY)
-        (proposal,) = propose_all([request], Approval(), now_ms=1)
-        assert proposal.plan is not None
-        (found,) = [f for f in proposal.plan.findings if f.code == code]
-        assert ("sales.daily" in f"{found.message} {found.hint}") is may_read
-        assert " reads amount" in found.message
-
-
-def test_a_type_change_that_a_view_reads_is_one_that_breaks_it(lake: Lake) -> None:
-    changed = table(ORDERS, day="date", amount="string", note="string")
-    wanted = Desired(**{**_parts(changed), "type_changes": {"amount": TypeChange()}})  # type: ignore[arg-type]
-    (found,) = [f for f in lake.plan(wanted).findings if f.code == "LK301"]
-    assert found.message == (
-        "Materialized view sales.daily reads amount: converting it to another type breaks its next refresh."
-    )
-
-
-def _parts(desired: Desired) -> dict[str, object]:
-    return {name: getattr(desired, name) for name in desired.__struct_fields__}
 
 
 # ---------------------------------------------------------------- offline

@@ -168,8 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.owner.take(self.command, self.path, body) or Fault()
         time.sleep(self.owner.latency_seconds + fault.delay_seconds)
         if fault.drop_before:
-            fault.call()
-            self._drop(body, None)
+            self._drop(body, None, fault.call)
             return
         if fault.status is not None and not fault.forward:
             fault.call()
@@ -180,10 +179,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._pass_on()
             return
         status, headers, answer = self._forward(body)
-        fault.call()
         if fault.drop_after:
-            self._drop(body, status)
-        elif fault.status is not None:
+            self._drop(body, status, fault.call)
+            return
+        fault.call()
+        if fault.status is not None:
             self._record(body, status, fault.status)
             self._answer(fault.status, fault.headers, fault.body)
         else:
@@ -247,8 +247,9 @@ class _Handler(BaseHTTPRequestHandler):
         if truncate:
             self._close()
 
-    def _drop(self, body: bytes, upstream_status: int | None) -> None:
+    def _drop(self, body: bytes, upstream_status: int | None, call: Callable[[], object]) -> None:
         self._record(body, upstream_status, None)
+        call()  # it may end the client, whose end somebody waits for who then asks what was recorded
         self._close()
 
     def _close(self) -> None:

@@ -12,7 +12,10 @@ import pytest
 from reconciler.catalogs.connection import explicit
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.errors import EnvironmentProblem
+from reconciler.operator.objects import TABLES
+from tests.jvm import quick_jvm
 from tests.kube.assets import kube_programs
+from tests.kube.client import Client
 from tests.kube.cluster import Cluster, running_cluster
 from tests.kube.kubelet import Kubelet
 from tests.kube.operator import Operator, catalog, install, running_operator
@@ -43,22 +46,24 @@ def operator(
 ) -> Iterator[Operator]:
     """Run the operator for all tests that do not start one of their own."""
     log = tmp_path_factory.mktemp("operator") / "operator.log"
-    with running_operator(operator_kubeconfig, log, ["--job-image", "laketable:test"]) as running:
+    with running_operator(operator_kubeconfig, log, ["--job-image", "laketable:test"], **quick_jvm()) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def kubelet(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
     """Run the pods of Jobs."""
-    home = {"HOME": os.environ["HOME"]}  # where jars are cached
-    with Kubelet(cluster, tmp_path_factory.mktemp("kubelet"), home) as playing:
+    environment = {"HOME": os.environ["HOME"], **quick_jvm()}  # where jars are cached
+    with Kubelet(cluster, tmp_path_factory.mktemp("kubelet"), environment) as playing:
         yield playing
 
 
 @pytest.fixture
-def namespace(cluster: Cluster, operator_kubeconfig: Path) -> str:
-    """Make a namespace for one test."""
-    return cluster.create_namespace(f"test-{next(_NUMBERS)}")
+def namespace(cluster: Cluster, operator_kubeconfig: Path) -> Iterator[str]:
+    """Make a namespace for one test; its tables go with it, for the operator looks after each job until that ends."""
+    name = cluster.create_namespace(f"test-{next(_NUMBERS)}")
+    yield name
+    Client(cluster).request("DELETE", TABLES.path(name))
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from reconciler.catalogs.connection import explicit
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.model.table import TableIdent
 from tests.kube.campaign import Spec, leaves, spec_schema, states
+from tests.kube.client import KINDS, Client
 from tests.kube.cluster import Cluster
 from tests.kube.operator import Operator, catalog, condition, eventually, policy, table
 from tests.operator.campaign_rules import CATALOG_RULES, POLICY_RULES, WAITS
@@ -93,7 +94,11 @@ class Campaign:
     def states(self) -> Told:
         """Describe what is there, by namespace; nothing of what has not heard of its newest spec."""
         resources, tables = (
-            {i["metadata"]["namespace"]: i for i in self.list_all(plural) if i["metadata"]["namespace"] in self.rules}
+            {
+                i["metadata"]["namespace"]: i
+                for i in self.cluster.list(plural)
+                if i["metadata"]["namespace"] in self.rules
+            }
             for plural in (PLURALS[self.kind], "laketables")
         )
         return {
@@ -101,12 +106,6 @@ class Campaign:
             for name in self.rules
             if name in resources and _is_seen(resources[name]) and _is_seen(tables[name])
         }
-
-    def list_all(self, plural: str) -> list[dict[str, Any]]:
-        """Read the resources of a kind in all namespaces."""
-        text = self.cluster.kubectl("get", plural, "-A", "-o", "yaml").stdout
-        items: list[dict[str, Any]] = yaml.load(text, yaml.CSafeLoader)["items"]
-        return items
 
 
 DOUBLE = {"name": "double", "type": "long", "computed": {"expression": "id * 2"}}
@@ -154,8 +153,9 @@ def test_every_field_leads_to_the_same_whichever_way_it_came(
     campaign.stage({name: {} for name in rules}, dict.fromkeys(rules, WAITS), like=base)
 
     # As a fresh deploy: the resource is made anew with the last value.
+    client = Client(cluster)
     for name in rules:
-        cluster.kubectl("delete", PLURALS[kind], name, "-n", name, "--wait=false")
+        client.delete(KINDS[kind], name, name)
     campaign.stage(values[1], shows[1], like=second)
 
 

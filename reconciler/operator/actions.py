@@ -110,7 +110,8 @@ async def act(ctx: Context, case: Case, entry: PlanEntry | None) -> Found:
         if reason is Reason.UNAUTHENTICATED:
             ctx.pool.forget(case.catalog_key)
         return case.found(Gate(reason, f"{last.message} {last.hint}".strip()), applied=applied)
-    case = await _observed_again(ctx, case)
+    if did_commit or deferred.plan is None:  # a look at a job that runs has changed nothing
+        case = await _observed_again(ctx, case)
     if deferred.plan is not None:
         work = _by_its_table(deferred.plan, case.plan)
         return jobs.found_of(case, work, await jobs.ensure(ctx, case, work), applied)

@@ -144,7 +144,13 @@ class Store:
     def readers_of(self, key: Key) -> list[Key]:
         """Name the views that read a LakeTable's table."""
         entry = self.tables.get(key)
-        return sorted(self._readers.get(self.claim_of(entry), ())) if entry is not None else []
+        if entry is None:
+            return []
+        namespace, _, identifier = self.claim_of(entry)
+        # Who names no LakeCatalog means the only one; a view's reads name it.
+        own = [other.name for other in self.catalogs if other.namespace == namespace]
+        claim = (namespace, entry.catalog or (own[0] if len(own) == 1 else ""), identifier)
+        return sorted(self._readers.get(claim, ()))
 
     def rival(self, key: Key) -> TableEntry | None:
         """Return the older resource that claims the same live table."""

@@ -200,6 +200,17 @@ def test_of_plans_made_in_one_second_the_one_for_the_newer_spec_is_the_newer() -
     assert [plan.key.name for plan in store.plans_of(Key("LakeTable", "sales", "orders"))] == ["orders-b", "orders-a"]
 
 
+@pytest.mark.parametrize("reference", [{"name": "lake"}, {}], ids=["named", "the only one"])
+def test_views_are_found_by_the_tables_they_read_whichever_way_those_name_their_catalog(reference: Json) -> None:
+    store, view = Store(), Key("LakeTable", "sales", "totals")
+    store.put_catalog({"metadata": {"name": "lake", "namespace": "sales", "uid": "c", "generation": 1}})
+    store.put_table(lake_table("orders", "2026-01-01T00:00:00Z", catalogRef=reference))
+    store.put_reads(view, frozenset({("sales", "lake", "sales.orders")}))
+    assert store.readers_of(Key("LakeTable", "sales", "orders")) == [view]
+    store.put_catalog({"metadata": {"name": "other", "namespace": "sales", "uid": "d", "generation": 1}})
+    assert store.readers_of(Key("LakeTable", "sales", "orders")) == ([view] if reference else [])
+
+
 def test_a_late_event_does_not_undo_what_is_known() -> None:
     store = Store()
     old, new = lake_table("a", "2026-01-01T00:00:00Z"), lake_table("a", "2026-01-01T00:00:00Z", identifier="sales.new")

@@ -19,6 +19,7 @@ from tests.proxy import Recorded
 
 CANARY = "canary-7d21c4"
 START_SECONDS = 60.0
+WEBHOOK = "laketable-webhook"
 
 
 def wait_for(cluster: Cluster, namespace: str, name: str, phase: str) -> dict[str, Any]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import contextlib
 import copy
 import json
 import re
@@ -12,41 +10,32 @@ import signal
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import yaml
 
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.cli.project import load_project
-from reconciler.errors import EnvironmentProblem, ManifestErrors
-from reconciler.operator.api import ApiConflict, KubeApi
+from reconciler.errors import ManifestErrors
 from reconciler.operator.certificates import Identity, is_fresh, make_identity, read_identity, secret_data
-from reconciler.operator.connection import connect
-from reconciler.operator.settings import WebhookSettings
-from reconciler.operator.webhook import Keeper
-from tests.kube.assets import kube_programs
-from tests.kube.cluster import Cluster, free_port, running_cluster
+from tests.kube.cluster import Cluster
 from tests.kube.operator import (
     NAMESPACE,
-    ROOT,
     Operator,
     catalog,
     condition,
     eventually,
-    install,
-    running_operator,
     table,
 )
 from tests.operator.admission_kit import (
     CANARY,
     START_SECONDS,
+    WEBHOOK,
     changed,
     dry_run_of,
     refusal,
@@ -59,56 +48,6 @@ from tests.operator.admission_kit import (
     wrong,
 )
 from tests.proxy import Fault, FaultProxy
-
-NAME = "laketable-webhook"
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Run a cluster of our own: its webhook must not judge what other tests apply."""
-    try:
-        kube_programs()
-    except EnvironmentProblem as error:
-        pytest.fail(str(error), pytrace=False)
-    with running_cluster(tmp_path_factory.mktemp("admission")) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def operator_kubeconfig(cluster: Cluster) -> Path:
-    kubeconfig = install(cluster)
-    cluster.kubectl("apply", "-f", str(ROOT / "charts" / "raw" / "webhook.yaml"))
-    return kubeconfig
-
-
-@pytest.fixture(scope="module")
-def kubernetes(cluster: Cluster, operator_kubeconfig: Path) -> Iterator[FaultProxy]:
-    """Stand between the operator and its API server, to hear what it asks for."""
-    config = yaml.safe_load(operator_kubeconfig.read_text())
-    authority = base64.b64decode(config["clusters"][0]["cluster"].pop("certificate-authority-data")).decode()
-    with FaultProxy(cluster.server, ssl.create_default_context(cadata=authority)) as proxy:
-        config["clusters"][0]["cluster"]["server"] = proxy.uri
-        (cluster.folder / "overheard.kubeconfig").write_text(yaml.safe_dump(config))
-        yield proxy
-
-
-@pytest.fixture(scope="module")
-def operator(cluster: Cluster, kubernetes: FaultProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    port = free_port()
-    options = [
-        "--no-lease",  # it answers whether or not it leads; a killed one would be waited for
-        f"--webhook=127.0.0.1:{port}",
-        f"--webhook-url=https://127.0.0.1:{port}",
-        f"--webhook-configuration={NAME}",
-        f"--webhook-secret={NAME}",
-    ]
-    log = tmp_path_factory.mktemp("operator") / "operator.log"
-    environment = {"PYICEBERG_CATALOG__OURS__URI": "http://127.0.0.1:1", "PYICEBERG_CATALOG__OURS__TOKEN": CANARY}
-    kubeconfig = cluster.folder / "overheard.kubeconfig"
-    with running_operator(kubeconfig, log, options, **environment) as running:
-        until_served(cluster)
-        yield running
-
 
 # ---------------------------------------------------------------- refusals
 
@@ -235,7 +174,7 @@ def test_a_tenant_without_the_right_is_refused_and_hears_nothing_of_the_table(
 def test_only_who_knows_the_path_is_answered(
     cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
 ) -> None:
-    (hook,) = cluster.get("validatingwebhookconfiguration", NAME)["webhooks"]
+    (hook,) = cluster.get("validatingwebhookconfiguration", WEBHOOK)["webhooks"]
     client = hook["clientConfig"]
     trusted = ssl.create_default_context(cadata=base64.b64decode(client["caBundle"]).decode())
     review = {"request": {"uid": "1", "kind": {"kind": "LakeTable"}, "operation": "CREATE", "dryRun": True}}
@@ -418,7 +357,7 @@ def _ready(cluster: Cluster, name: str, namespace: str) -> dict[str, Any]:
 
 
 def _certificate(cluster: Cluster) -> Identity:
-    found = read_identity(cluster.get("secret", NAME, NAMESPACE))
+    found = read_identity(cluster.get("secret", WEBHOOK, NAMESPACE))
     assert found is not None
     return found
 
@@ -435,9 +374,9 @@ def test_a_certificate_is_kept_as_long_as_it_lasts_and_renewed_before_it_ends(
 
     now = datetime.now(UTC)
     ending = make_identity(["127.0.0.1"], now - timedelta(days=70))
-    path = base64.b64decode(cluster.get("secret", NAME, NAMESPACE)["data"]["path"]).decode()
+    path = base64.b64decode(cluster.get("secret", WEBHOOK, NAMESPACE)["data"]["path"]).decode()
     patch = json.dumps({"data": secret_data(path, ending)})
-    cluster.kubectl("patch", "secret", NAME, "-n", NAMESPACE, "--type=merge", "-p", patch)
+    cluster.kubectl("patch", "secret", WEBHOOK, "-n", NAMESPACE, "--type=merge", "-p", patch)
     operator.restart(signal.SIGTERM)
     until_served(cluster)
     renewed = _certificate(cluster)
@@ -445,90 +384,5 @@ def test_a_certificate_is_kept_as_long_as_it_lasts_and_renewed_before_it_ends(
     assert renewed.certificate != ending.certificate
     # who still shows the former is trusted as long as it lasts
     assert renewed.trust == renewed.certificate + ending.certificate
-    (hook,) = cluster.get("validatingwebhookconfiguration", NAME)["webhooks"]
+    (hook,) = cluster.get("validatingwebhookconfiguration", WEBHOOK)["webhooks"]
     assert base64.b64decode(hook["clientConfig"]["caBundle"]).decode() == renewed.trust
-
-
-@pytest.fixture
-def twice(cluster: Cluster, operator: Operator, monkeypatch: pytest.MonkeyPatch) -> Iterator[WebhookSettings]:
-    """Make another configuration and Secret, which no operator looks after."""
-    for kind, place in (("secret", [NAMESPACE]), ("validatingwebhookconfiguration", [])):
-        found = cluster.get(kind, NAME, *place)
-        found["metadata"] = {"name": "twice", **({"namespace": NAMESPACE} if place else {})}
-        found.pop("data", None)
-        for hook in found.get("webhooks", ()):
-            hook["namespaceSelector"] = {"matchLabels": {"nobody": "has-this"}}
-        cluster.apply(found)
-    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
-    yield WebhookSettings(host="127.0.0.1", port=1, configuration="twice", secret="twice", service="twice")
-    cluster.kubectl("delete", "validatingwebhookconfiguration/twice", "secret/twice", "-n", NAMESPACE)
-
-
-def _client(cluster: Cluster) -> dict[str, Any]:
-    (hook,) = cluster.get("validatingwebhookconfiguration", "twice")["webhooks"]
-    found: dict[str, Any] = hook["clientConfig"]
-    return found
-
-
-def test_replicas_that_start_at_once_show_one_certificate(cluster: Cluster, twice: WebhookSettings) -> None:
-    async def start() -> list[Keeper]:
-        async with KubeApi(connect()) as one, KubeApi(connect()) as another:
-            keepers = [Keeper(api, twice, NAMESPACE) for api in (one, another, one, another)]
-            await asyncio.gather(*map(_until_kept, keepers))
-            return keepers
-
-    keepers = asyncio.run(start())
-    assert len({keeper.path for keeper in keepers}) == 1
-    kept = read_identity(cluster.get("secret", "twice", NAMESPACE))
-    assert kept is not None
-    assert is_fresh(kept, ["twice.laketable-system.svc"], datetime.now(UTC))
-    client = _client(cluster)
-    assert base64.b64decode(client["caBundle"]).decode() == kept.trust
-    assert client["service"]["path"] == keepers[0].path
-
-
-def test_a_certificate_of_somebody_else_is_read_again_and_trust_is_theirs_to_write(
-    cluster: Cluster, twice: WebhookSettings, tmp_path: Path
-) -> None:
-    trusted = _client(cluster)["caBundle"]
-
-    def issue() -> str:
-        made = make_identity(["twice"], datetime.now(UTC))
-        (tmp_path / "tls.crt").write_text(made.certificate)
-        (tmp_path / "tls.key").write_text(made.key)
-        return made.certificate
-
-    def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.close()
-
-    async def shown() -> list[str]:
-        async with KubeApi(connect()) as api:
-            keeper = Keeper(api, msgspec.structs.replace(twice, certificates=str(tmp_path)), NAMESPACE)
-            with pytest.raises(EnvironmentProblem, match="cannot be read"):
-                await keeper.keep()
-            found = []
-            for _ in range(2):
-                issued = issue()
-                await _until_kept(keeper, again=True)
-                server = await asyncio.start_server(
-                    lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=keeper.context
-                )
-                address = server.sockets[0].getsockname()
-                found += [issued, await asyncio.to_thread(ssl.get_server_certificate, address)]
-                server.close()
-            return found
-
-    first, shown_first, second, shown_second = asyncio.run(shown())
-    assert (shown_first, shown_second) == (first, second)
-    assert first != second
-    assert _client(cluster)["caBundle"] == trusted
-    assert _client(cluster)["service"]["path"] != "/"
-    assert read_identity(cluster.get("secret", "twice", NAMESPACE)) is None
-
-
-async def _until_kept(keeper: Keeper, *, again: bool = False) -> None:
-    """Do as the server does: try again after another one was faster."""
-    while keeper.context is None or again:
-        with contextlib.suppress(ApiConflict):
-            await keeper.keep()
-            again = False

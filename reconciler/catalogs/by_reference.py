@@ -23,6 +23,7 @@ from pyiceberg.table.update.snapshot import _SnapshotProducer
 
 from reconciler.catalogs.backend import Loaded
 from reconciler.catalogs.data_files import _Deletes
+from reconciler.catalogs.manifests import manifest_entries
 from reconciler.catalogs.refusals import NEWEST_PYICEBERG_VERSION
 from reconciler.catalogs.writes import _json
 from reconciler.errors import InvalidTable, RefNotFound, Unsupported
@@ -115,7 +116,7 @@ def changed(table: Table, snapshot_id: int, where: str) -> tuple[list[ManifestEn
         entry
         for manifest in _snapshot(table, snapshot_id, where).manifests(table.io)
         if manifest.content == ManifestContent.DATA and manifest.added_snapshot_id == snapshot_id
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)
+        for entry in manifest_entries(manifest, table.io, is_live=False)
     ]
     return [e for e in entries if e.status == _ADDED], [e for e in entries if e.status == _DELETED]
 
@@ -257,7 +258,7 @@ def _snapshot(table: Table, snapshot_id: int, where: str) -> Snapshot:
 
 
 def _entries(manifests: Iterable[ManifestFile], io: FileIO) -> list[ManifestEntry]:
-    return [entry for manifest in manifests for entry in manifest.fetch_manifest_entry(io, discard_deleted=True)]
+    return [entry for manifest in manifests for entry in manifest_entries(manifest, io)]
 
 
 def _live(snapshot: Snapshot | None, io: FileIO) -> list[ManifestEntry]:

@@ -22,11 +22,13 @@ def data_files(loaded: Loaded, io: FileIO, snapshot_id: int, where: str) -> tupl
     """Read a snapshot's manifests."""
     from pyiceberg.manifest import ManifestContent, read_manifest_list
 
+    from reconciler.catalogs.manifests import manifest_entries
+
     data: list[ManifestEntry] = []
     deletes: list[ManifestEntry] = []
     snapshot = _snapshot(loaded, snapshot_id, where)
     for manifest in read_manifest_list(io.new_input(snapshot.manifest_list)):
-        entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
+        entries = manifest_entries(manifest, io)
         (data if manifest.content == ManifestContent.DATA else deletes).extend(entries)
     applicable = _Deletes(loaded, deletes)
     # A snapshot of format v3 has given row ids to every manifest of its list; PyIceberg reads them nowhere else.

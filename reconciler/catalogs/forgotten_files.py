@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.manifest import ManifestFile
 
+from reconciler.catalogs.manifests import manifest_entries
+
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
@@ -53,7 +55,7 @@ def _manifests(snapshots: Iterable[Snapshot], io: FileIO) -> dict[str, ManifestF
 
 
 def _files(manifests: Iterable[ManifestFile], io: FileIO) -> set[str]:
-    entries = (entry for manifest in manifests for entry in manifest.fetch_manifest_entry(io, discard_deleted=True))
+    entries = (entry for manifest in manifests for entry in manifest_entries(manifest, io))
     return {entry.data_file.file_path for entry in entries}
 
 

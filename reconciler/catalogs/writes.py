@@ -16,6 +16,7 @@ from uuid import uuid4
 import msgspec
 
 from reconciler.catalogs.backend import Loaded
+from reconciler.catalogs.manifests import manifest_entries
 from reconciler.catalogs.partition_files import write_files
 from reconciler.catalogs.refusals import NEWEST_PYICEBERG_VERSION
 from reconciler.errors import CommitConflict, InvalidInput, Unsupported
@@ -178,7 +179,7 @@ def _staged_files(table: Table, receipt: WriteReceipt, where: str) -> list[DataF
             min_sequence_number=0,
             added_snapshot_id=0,
         )
-        files += [entry.data_file for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)]
+        files += [entry.data_file for entry in manifest_entries(manifest, table.io)]
     return files
 
 

@@ -46,13 +46,18 @@ class Kubelet:
         *,
         image: str = IMAGE,
         addresses: Mapping[str, str] | None = None,
+        program: str = _PROGRAM,
     ) -> None:
-        """Run the pods of one image; `addresses`: where something is, as a pod is told, and as this node reaches it."""
+        """Run the pods of one image; `addresses`: where something is, as a pod is told, and as this node reaches it.
+
+        `program` is what `laketable` is on this node, in Python.
+        """
         self._cluster = cluster
         self._folder = folder
         self._environment = environment or {}
         self._image = image
         self._addresses = addresses or {}
+        self._program = program
         self._running: dict[str, tuple[dict[str, Any], subprocess.Popen[bytes]]] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="kubelet", daemon=True)
@@ -119,7 +124,7 @@ class Kubelet:
         container = pod["spec"]["containers"][0]
         command = [translated(part) for part in [*container.get("command", []), *container.get("args", [])]]
         if command[:1] == ["laketable"]:
-            command = [sys.executable, "-c", _PROGRAM, *command[1:]]
+            command = [sys.executable, "-c", self._program, *command[1:]]
         kept = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "PYTHONPATH", "HOME") if name in os.environ}
         values: dict[str, str] = {
             entry["name"]: translated(entry.get("value", "")) for entry in container.get("env", [])

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from reconciler.errors import EnvironmentProblem
+from tests.crash.operator import warm
 from tests.crash.operator.journal import CatalogProxy, Journal, KubeProxy
 from tests.crash.operator.scene import IMAGE, World
 from tests.jvm import quick_jvm
@@ -40,7 +41,10 @@ def stage(rest_catalog: dict[str, str], tmp_path_factory: pytest.TempPathFactory
         home = {"HOME": os.environ["HOME"], **quick_jvm()}
         addresses = {lake.uri: uri}  # what a job writes is not the operator's
         with (
-            Kubelet(cluster, folder / "pods", home, image=IMAGE, addresses=addresses) as kubelet,
+            warm.running(folder, home) as there,
+            Kubelet(
+                cluster, folder / "pods", home | there, image=IMAGE, addresses=addresses, program=warm.PROGRAM
+            ) as kubelet,
             running_operator(kubeconfig, folder / "operator.log", OPTIONS) as operator,
         ):
             yield World(Client(cluster), operator, kubelet, journal, kube, lake, uri)

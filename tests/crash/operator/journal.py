@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from reconciler.operator.objects import TABLES
 from tests.crash.recorder import When, describe, is_write
 from tests.proxy import Fault, FaultProxy, Recorded
 
@@ -91,9 +92,15 @@ class Journal:
             return list(self._tried)
 
     def reads(self, what: str) -> int:
-        """Count the reads of one thing: `laketable`, `catalog table`."""
+        """Count the reads of one thing: `laketable orders`, `catalog table orders`."""
         with self._lock:
             return self._reads[what]
+
+    @property
+    def all_reads(self) -> dict[str, int]:
+        """Count the reads of each thing."""
+        with self._lock:
+            return dict(self._reads)
 
     # ------------------------------------------------------------ told by the proxies
 
@@ -121,6 +128,13 @@ class Journal:
         with self._lock:
             self._reads[what] += 1
 
+    def named(self, text: str, namespace: str | None, table: str = "") -> str:
+        """Describe a write by what it does, and where, unless that is the story's own table."""
+        with self._lock:
+            own, known = self.namespace, self.table
+        place = f" of {table}" if table and table != known else ""
+        return f"{'elsewhere ' if namespace not in (None, own) else ''}{self.plain(text)}{place}"
+
     def plain(self, text: str) -> str:
         """Leave out what differs from run to run."""
         with self._lock:
@@ -145,19 +159,25 @@ class KubeProxy(FaultProxy):
         """Find the fault of a request."""
         if method in _READS:
             return super().take(method, path, body)
-        return self._journal.meet(self._journal.plain(describe_kube(method, path, body)))
+        return self._journal.meet(self._named(method, path, body))
 
     def record(self, request: Recorded) -> None:
         """Remember one request."""
         super().record(request)
         if request.method in _READS:
             found = _ITEM.match(request.path)
-            own = (self._journal.namespace, f"laketables/{self._journal.table}")
-            if found and (found["namespace"], found["rest"]) == own:
-                self._journal.read("laketable")
+            kind, _, name = found["rest"].partition("/") if found else ("", "", "")
+            if found and kind == TABLES.plural and name and found["namespace"] == self._journal.namespace:
+                self._journal.read(f"laketable {name}")
         elif (request.upstream_status or 500) < 300:
-            write = describe_kube(request.method, request.path, request.body)
-            self._journal.took(self._journal.plain(write))
+            self._journal.took(self._named(request.method, request.path, request.body))
+
+    def _named(self, method: str, path: str, body: bytes) -> str:
+        found, text = _ITEM.match(path), describe_kube(method, path, body)
+        if found is None or _BESIDE.match(text):
+            return text
+        kind, _, rest = found["rest"].partition("/")
+        return self._journal.named(text, found["namespace"], rest.partition("/")[0] if kind == TABLES.plural else "")
 
 
 class CatalogProxy(FaultProxy):
@@ -177,14 +197,16 @@ class CatalogProxy(FaultProxy):
         """Remember one request."""
         super().record(request)
         if not is_write(request.method, request.path, request.body):
-            own = f"/namespaces/{self._journal.namespace}/tables/{self._journal.table}"
-            if request.path.partition("?")[0].endswith(own):
-                self._journal.read("catalog table")
+            own = f"/namespaces/{self._journal.namespace}/tables/"
+            name = request.path.partition("?")[0].partition(own)[2]
+            if name:
+                self._journal.read(f"catalog table {name}")
         elif (request.upstream_status or 500) < 300:
             self._journal.took(self._named(request))
 
     def _named(self, request: Recorded) -> str:
-        return f"catalog: {self._journal.plain(describe(request))}"
+        found = re.search(r"/namespaces/([^/?]+)/", request.path)
+        return self._journal.named(f"catalog: {describe(request)}", found[1] if found else None)
 
 
 # ---------------------------------------------------------------- what a write does
@@ -207,10 +229,21 @@ def _said(kind: str, method: str, document: Mapping[str, Any]) -> str:
     if kind == "events":
         return str(document.get("reason"))
     if isinstance(status, dict):
-        return str(status["phase"]) if "phase" in status else "+".join(sorted(status))
+        return (
+            str(status["phase"]) if "phase" in status else "+".join(_part(key, status[key]) for key in sorted(status))
+        )
     if method == "PATCH" and "finalizers" in meta:
         return f"finalizers {'+'.join(meta['finalizers']) or 'none'}"
     return ""
+
+
+def _part(key: str, value: object) -> str:
+    """Tell the beginning and the end of an operation from how far it is: that is written as often as time allows."""
+    if key != "operation":
+        return key
+    if value is None:
+        return "operation ended"
+    return "operation begun" if isinstance(value, dict) and "id" in value else "progress"
 
 
 def _decoded(body: bytes) -> dict[str, Any]:

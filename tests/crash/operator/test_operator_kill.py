@@ -9,14 +9,16 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from pyiceberg.catalog import load_catalog
 
 from reconciler.operator.objects import CONFIG_MAPS, JOBS, PLANS, SECRETS, TABLES
 from tests.crash.operator.journal import Place
-from tests.crash.operator.runs import Told
+from tests.crash.operator.runs import RESYNCS, Told
 from tests.crash.operator.scene import JOB, Scene, World, eventually, same
 from tests.crash.operator.secrets import holds, written
 from tests.crash.operator.stories import (
     ALTER,
+    BACKFILL,
     CREATE,
     DELETE_DROP,
     DELETE_RETAIN_RUNNING,
@@ -25,6 +27,7 @@ from tests.crash.operator.stories import (
     TOTAL,
     Story,
     held,
+    view_over_rows,
 )
 from tests.crash.recorder import When
 from tests.kube.client import Object
@@ -49,6 +52,7 @@ def tell(stage: World) -> Callable[[Story], Told]:
         (DROP_COLUMN, Place("patch laketableplans/status Applied", 1, BEFORE)),
         (DELETE_DROP, Place("catalog: DELETE /NS/tables/TABLE", 1, AFTER)),
         (DELETE_RETAIN_RUNNING, Place("delete jobs", 1, BEFORE)),
+        (BACKFILL, Place("create jobs", 1, AFTER)),
     ],
     ids=lambda value: value.kind if isinstance(value, Story) else str(value),
 )
@@ -72,6 +76,24 @@ def test_a_job_whose_table_went_while_no_operator_ran_is_stopped_and_no_other(st
         assert len(stage.client.list(JOBS, kept.namespace)) == 1
     for scene in (gone, kept):
         scene.end()
+
+
+def test_a_view_is_filled_by_one_job_however_often_its_source_moves_on(stage: World) -> None:
+    scene = stage.scene()
+    with held(scene, DELETE_RETAIN_RUNNING):
+        view_over_rows(scene)
+        (job,) = eventually(lambda: scene.world.client.list(JOBS, scene.namespace))
+        for number in range(3):
+            scene.append("orders", [(number, number)], "id", "x")
+            scene.resync("totals", 2)
+        (kept,) = scene.world.client.list(JOBS, scene.namespace)
+        assert kept["metadata"]["uid"] == job["metadata"]["uid"]
+        assert len(scene.plans("totals")) == 1, "what was released once is asked for again"
+        scene.begin("totals")
+        scene.resync("totals", RESYNCS)
+        reads = stage.journal.reads("catalog table totals")
+        assert reads <= 2 * scene.looks("totals"), "one read for the plan, one for how far the job is"
+    scene.end()
 
 
 # ---------------------------------------------------------------- these fail when they should
@@ -135,6 +157,13 @@ def test_what_is_left_or_done_twice_is_seen_and_so_is_a_write_in_the_silence(tel
     scene.world.client.request("PATCH", path, status, "application/merge-patch+json")
     with pytest.raises(AssertionError, match=r"looking again wrote something.*InSync"):
         told.is_silent(scene)
+    scene.begin("orders")
+    scene.resync("orders", RESYNCS + 1)
+    beside = load_catalog("beside", type="rest", uri=scene.world.lake.uri)
+    for _ in range(RESYNCS):
+        beside.load_table((scene.namespace, "orders"))
+    with pytest.raises(AssertionError, match=r"looks read the table"):
+        told.was_silent(scene)
     scene.begin("orders")
     for plant, seen in PLANTS:
         before = scene.picture()

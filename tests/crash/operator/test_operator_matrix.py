@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.crash.operator.journal import Place
 from tests.crash.operator.runs import Told
 from tests.crash.operator.scene import World
-from tests.crash.operator.stories import STORIES, Story
+from tests.crash.operator.stories import ALTER_BY_TIMER, STORIES, Story
+from tests.crash.recorder import When
 from tests.crash.tally import Line
 
 pytestmark = pytest.mark.crash
@@ -24,3 +26,8 @@ def test_killed_at_every_write_it_converges(stage: World, story: Story, tally: l
             line.failed[place] = str(error)
         line.run.append(place)
     line.check()
+
+
+def test_after_a_kill_the_timer_finds_nothing_to_write_either(stage: World) -> None:
+    told = Told(stage, ALTER_BY_TIMER).record()
+    told.kill_at(Place("catalog: TABLE: schema + properties", 1, When.AFTER))

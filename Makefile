@@ -25,7 +25,7 @@ demo: $(ENV)  ## Plan and apply the quickstart on the embedded catalog, load row
 	$(BIN)/python specs_examples/demo.py
 
 test: $(ENV)  ## Run every test
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-fast: $(ENV)  ## Run the tests that need no JVM
 	$(BIN)/python -m pytest -m 'not spark' $(PYTEST_ARGS)

@@ -13,7 +13,9 @@ from hypothesis import settings
 from tests.cli.lab import Lab
 from tests.connect_server import connect_server
 from tests.goldens import Golden
+from tests.inside import InProcess
 from tests.jvm import quick_jvm
+from tests.order import long_files_first
 from tests.rest_server import rest_server
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("crash")]
         items[:] = [item for item in items if not item.get_closest_marker("crash")]
         config.hook.pytest_deselected(items=left_out)
+    long_files_first(items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -119,6 +122,14 @@ def spark(lakes: dict[str, dict[str, str]], tmp_path_factory: pytest.TempPathFac
     session = spark_session(lakes.items(), settings, short=True)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def jobs_inside(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run data jobs in this process: a Spark of its own takes a test longer than most have to do on it."""
+    from reconciler.engines import local_runtime
+
+    monkeypatch.setattr(local_runtime, "LocalRuntime", InProcess)
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.order import SECONDS, TESTS
+
 ROOT = Path(__file__).parent.parent
 LAYERS = (
     *("errors", "model", "diff sql", "plan", "ports", "dialects"),
@@ -107,3 +109,7 @@ def test_control_a_planted_import_is_found(module: str, source: str) -> None:
 )
 def test_control_what_is_allowed_passes(module: str, source: str) -> None:
     assert violations(module, source) == []
+
+
+def test_the_long_test_files_that_go_first_are_there() -> None:
+    assert [name for name in SECONDS if not (TESTS / name).is_file()] == []

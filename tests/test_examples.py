@@ -139,8 +139,7 @@ def test_the_policy_lets_additions_pass_asks_about_renames_and_denies_drops(lab:
     assert "booked_on" in lab.columns("finance.ledger")
 
 
-@pytest.mark.spark
-def test_the_maintained_table_is_kept_small_and_comes_back(lab: Lab) -> None:
+def test_the_maintained_table_is_kept_small_and_comes_back(lab: Lab, jobs_inside: None) -> None:
     path = EXAMPLES / "maintenance/events.yaml"
     lab.ok("apply", "-f", path, "--auto-approve")
     at = datetime(2026, 1, 1, tzinfo=UTC)
@@ -170,8 +169,7 @@ def test_the_maintained_table_is_kept_small_and_comes_back(lab: Lab) -> None:
     assert any(name.startswith("lt_undo_") for name in lab.table("web.events").metadata.refs)
 
 
-@pytest.mark.spark
-def test_the_type_change_takes_the_name_and_keeps_the_text(lab: Lab) -> None:
+def test_the_type_change_takes_the_name_and_keeps_the_text(lab: Lab, jobs_inside: None) -> None:
     lab.ok("apply", "-f", EXAMPLES / "type-change/invoices.yaml", "--auto-approve")
     rows = [{"invoice_id": n, "amount": f"{n}.50", "customer": "ada"} for n in range(3)]
     lab.append(rows, "billing.invoices")

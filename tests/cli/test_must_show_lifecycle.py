@@ -6,6 +6,7 @@ import shutil
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.cli.lab import EXAMPLES, Lab
 
@@ -90,10 +91,9 @@ def test_many_changes_are_one_commit_and_the_rows_are_read_under_their_new_names
     check_evolved(lab, before)
 
 
-@pytest.mark.spark
-def test_many_changes_through_spark_are_one_commit_too(lab: Lab) -> None:
+def test_many_changes_through_spark_are_one_commit_too(lab: Lab, spark: SparkSession) -> None:
     before = evolve(lab)
-    applied = lab.process("apply", "-f", "orders.yaml", "--auto-approve", "--engine", "spark")
+    applied = lab.run("apply", "-f", "orders.yaml", "--auto-approve", "--engine", "spark")
     assert applied.code == 0, applied.err
     assert "committed through spark" in applied.out
     check_evolved(lab, before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import SparkSession
 
 from reconciler.catalogs.iceberg import IcebergCatalog
 from tests.cli.lab import Lab
@@ -85,13 +86,12 @@ def test_and_auto_goes_there_by_itself(lab: Lab) -> None:
     assert "Starting Spark" not in second.err, "no JVM where none is needed"
 
 
-@pytest.mark.spark
-def test_a_rename_goes_through_spark_when_told(lab: Lab) -> None:
+def test_a_rename_goes_through_spark_when_told(lab: Lab, spark: SparkSession) -> None:
     lab.apply([ID])
     lab.append([{"id": 1}])
     path = lab.manifest([ID, NOTE], "identifier: sales.purchases", "renamedFrom: sales.orders")
     plan_hash = lab.plan_hash("-f", path)
-    applied = lab.process("apply", "-f", path, "--approve", plan_hash, "--engine", "spark")
+    applied = lab.run("apply", "-f", path, "--approve", plan_hash, "--engine", "spark")
     assert applied.code == 0, applied.err
     assert "committed through spark" in applied.out
     assert lab.rows("sales.purchases") == [{"id": 1, "note": None}]

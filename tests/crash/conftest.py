@@ -15,7 +15,8 @@ from tests.crash.recorder import CommitProxy
 from tests.crash.runs import Run, Story, as_a_process, in_this_process
 from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.crash.tally import Line, table
-from tests.crash.world import InProcess, World
+from tests.crash.world import World
+from tests.inside import InProcess
 
 TALLY = pytest.StashKey[list[Line]]()
 _NUMBERS = itertools.count()
@@ -53,9 +54,8 @@ def world(bare: None, tmp_path: Path, proxy: CommitProxy, rest_catalog: dict[str
 
 
 @pytest.fixture
-def inside(world: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Tell:
+def inside(world: World, jobs_inside: None) -> Tell:
     """Prepare stories that run in this process, on the Spark session of all tests."""
-    monkeypatch.setattr(local_runtime, "LocalRuntime", InProcess)
     return _teller(world, in_this_process)
 
 

@@ -1,4 +1,4 @@
-"""The program itself: plan, apply (with its job as a process of its own), execute, backfill, drift."""
+"""The program itself: plan, apply, execute, backfill, drift; jobs as processes where it is they that matter."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.engines.local_runtime import LocalRuntime
 from tests.cli.lab import Lab
+from tests.inside import InProcess
 
 pytestmark = pytest.mark.spark
 
@@ -54,7 +54,9 @@ def branches(lab: Lab) -> list[str]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
-def test_a_job_that_ended_half_way_is_taken_up_by_the_next_apply(lab: Lab, how: signal.Signals) -> None:
+def test_a_job_that_ended_half_way_is_taken_up_by_the_next_apply(
+    lab: Lab, jobs_inside: None, how: signal.Signals
+) -> None:
     lab.apply(PLAIN)
     for number in range(4):
         lab.append([{"id": number, "x": number}])
@@ -79,7 +81,7 @@ def test_a_job_that_ended_half_way_is_taken_up_by_the_next_apply(lab: Lab, how: 
     assert branches(lab) == []
 
 
-def test_execute_waits_for_the_metadata_and_finds_finished_work_done(lab: Lab) -> None:
+def test_execute_waits_for_the_metadata_and_finds_finished_work_done(lab: Lab, jobs_inside: None) -> None:
     lab.apply(PLAIN)
     lab.append([{"id": 1, "x": 1}])
     path = lab.manifest(COMPUTED)
@@ -124,7 +126,9 @@ def test_a_catalog_alone_refuses_rows_before_it_commits_anything(lab: Lab) -> No
     assert "A catalog reads and fills no rows" in result.err
 
 
-def test_an_approved_plan_goes_on_after_a_crash_before_its_branch(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_approved_plan_goes_on_after_a_crash_before_its_branch(
+    lab: Lab, jobs_inside: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab.apply(PLAIN)
     lab.append([{"id": 1, "x": 1}])
     path = lab.manifest(COMPUTED)
@@ -134,11 +138,11 @@ def test_an_approved_plan_goes_on_after_a_crash_before_its_branch(lab: Lab, monk
     class Crashed(BaseException):
         """The machine went away when the job was to be started."""
 
-    def crash(self: LocalRuntime, plan: object) -> None:
+    def crash(self: InProcess, plan: object) -> None:
         raise Crashed
 
     with monkeypatch.context() as patch:
-        patch.setattr(LocalRuntime, "run", crash)
+        patch.setattr(InProcess, "run", crash)
         with pytest.raises(Crashed):
             lab.run("apply", "plan.json", "--approve", approved)
     assert branches(lab) == []

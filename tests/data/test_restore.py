@@ -7,9 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from pyspark.sql import SparkSession
 
-from reconciler.engines import local_runtime
 from reconciler.engines.restore_kind import RestoreKind
 from reconciler.engines.staged import staging_ref
 from reconciler.errors import ApprovalRequired, CommitConflict, InvalidTable, RefNotFound
@@ -23,7 +21,6 @@ from reconciler.plan.events import Event
 from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan
 from reconciler.plan.policy import Outcome
 from tests.cli.lab import Lab
-from tests.crash.world import InProcess
 from tests.data.kit import NOW_MS, Killed, Lake, Shop, Writes
 
 ROWS = ("id", "x", "note")
@@ -247,8 +244,7 @@ def computing(expression: str) -> tuple[str, ...]:
     return (*PLAIN, f"name: total, type: long, computed: {{expression: '{expression}'}}")
 
 
-def test_the_program_undoes_a_plan_by_its_hash(lab: Lab, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_runtime, "LocalRuntime", InProcess)
+def test_the_program_undoes_a_plan_by_its_hash(lab: Lab, jobs_inside: None) -> None:
     lab.apply(PLAIN)
     lab.append([{"id": 1, "x": 1}, {"id": 2, "x": 2}])
     path = lab.apply(computing("x * 2"))

@@ -1,4 +1,4 @@
-"""The program itself rewrites existing files: the example, an approval that outlives ingest, upkeep on request."""
+"""The program rewrites existing files: the example, an approval that outlives ingest, upkeep on request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 from tests.cli.lab import EXAMPLES, Lab
 
-pytestmark = pytest.mark.spark
 TABLE = "plant.readings"
 FIRST = EXAMPLES / "repartition/readings.yaml"
 SECOND = EXAMPLES / "repartition/step-2/readings.yaml"
@@ -18,7 +17,7 @@ START = datetime(2026, 3, 30, tzinfo=UTC)
 
 
 @pytest.fixture
-def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
+def lab(jobs_inside: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
     monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
     folder = tmp_path / "project"
     folder.mkdir()

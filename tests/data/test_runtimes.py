@@ -94,7 +94,7 @@ def interrupted(process: subprocess.Popen[str], how: signal.Signals) -> tuple[li
     return below, [line for line in err.splitlines() if line and not line.startswith(_OF_JAVA)]
 
 
-def test_ctrl_c_ends_the_jvm_too_and_the_next_apply_goes_on(lab: Lab) -> None:
+def test_ctrl_c_ends_the_jvm_too_and_the_next_apply_goes_on(lab: Lab, jobs_inside: None) -> None:
     lab.apply(PLAIN)
     for number in range(4):
         lab.append([{"id": number, "x": number}])

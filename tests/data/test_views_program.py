@@ -1,4 +1,4 @@
-"""The program itself on the star schema of the examples: apply, upkeep, refresh, lineage, what a drop would break."""
+"""The program on the star schema of the examples: apply, upkeep, refresh, lineage, what a drop would break."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-from reconciler.engines.local_runtime import LocalRuntime
 from tests.cli.lab import EXAMPLES, Lab
+from tests.inside import InProcess
 
-pytestmark = pytest.mark.spark
 PRODUCTS = [{"product_id": n, "name": f"p{n}", "category": "tea" if n < 2 else "jam"} for n in range(4)]
 
 
 @pytest.fixture
-def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
+def lab(jobs_inside: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
     monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
     folder = tmp_path / "project"
     shutil.copytree(EXAMPLES / "star-schema", folder / "tables")
@@ -78,7 +77,7 @@ def test_a_star_schema_with_a_view_on_a_view(lab: Lab, monkeypatch: pytest.Monke
     assert views(lab) == model(sales(0, 50))
     # nothing moved: no job
     with monkeypatch.context() as patched:
-        patched.setattr(LocalRuntime, "run", lambda self, plan: pytest.fail("a job was started"))
+        patched.setattr(InProcess, "run", lambda self, plan: pytest.fail("a job was started"))
         with lab.untouched("shop.daily_revenue"), lab.untouched("shop.categories"):
             assert lab.ok("refresh", "-f", "tables").out.count("fresh: its sources have not moved") == 2
     assert lab.process("refresh", "-f", "tables").code == 0

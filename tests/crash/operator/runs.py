@@ -31,8 +31,8 @@ class Told:
 
     def record(self) -> Told:
         """Run it undisturbed: it writes what is listed, no more and no less, and then nothing."""
-        scene = self.begin()
-        with held(scene, self.story):
+        with held(self.world, self.story):
+            scene = self.begin()
             self.story.change(scene)
             self.story.is_over(scene)
             scene.wait_quiet()
@@ -54,9 +54,10 @@ class Told:
 
     def kill_at(self, place: Place) -> None:
         """Kill the operator there and start another: everything ends as if nothing had been."""
-        scene = self.begin()
+        scene = self.world.scene()
         try:
-            with held(scene, self.story):
+            with held(self.world, self.story):
+                self.begin(scene)
                 self.world.journal.end_at(place, self._kill)
                 self.story.change(scene)
                 assert self.world.journal.is_reached(self.patience), f"{place}: never reached"
@@ -88,12 +89,11 @@ class Told:
         assert looks > RESYNCS, f"it was looked at {looks} times"
         assert 0 < reads <= looks, f"{looks} looks read the table {reads} times: {journal.all_reads}"
 
-    def begin(self) -> Scene:
+    def begin(self, scene: Scene | None = None) -> Scene:
         """Make a scene in which the story can begin."""
-        scene = self.world.scene()
+        scene = scene or self.world.scene()
         scene.begin(self.story.table)
-        with held(scene, self.story):
-            self.story.before(scene)
+        self.story.before(scene)
         scene.wait_quiet(QUIET_SECONDS)
         scene.begin(self.story.table)
         return scene

@@ -12,23 +12,12 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from reconciler.operator.objects import CONFIG_MAPS, JOBS, PLANS, SECRETS, TABLES
+from tests.crash.operator.job_stories import BACKFILL, DELETE_RETAIN_RUNNING, ROWS, TOTAL, view_over_rows
 from tests.crash.operator.journal import Place
 from tests.crash.operator.runs import RESYNCS, Told
 from tests.crash.operator.scene import JOB, Scene, World, eventually, same
 from tests.crash.operator.secrets import holds, written
-from tests.crash.operator.stories import (
-    ALTER,
-    BACKFILL,
-    CREATE,
-    DELETE_DROP,
-    DELETE_RETAIN_RUNNING,
-    DROP_COLUMN,
-    ROWS,
-    TOTAL,
-    Story,
-    held,
-    view_over_rows,
-)
+from tests.crash.operator.stories import ALTER, CREATE, DELETE_DROP, DROP_COLUMN, Story, held
 from tests.crash.recorder import When
 from tests.kube.client import Object
 
@@ -62,7 +51,7 @@ def test_killed_it_converges(tell: Callable[[Story], Told], story: Story, place:
 
 def test_a_job_whose_table_went_while_no_operator_ran_is_stopped_and_no_other(stage: World) -> None:
     gone, kept = stage.scene(), stage.scene()
-    with held(kept, DELETE_RETAIN_RUNNING):
+    with held(stage, DELETE_RETAIN_RUNNING):
         for scene in (gone, kept):
             scene.begin("orders")
             DELETE_RETAIN_RUNNING.before(scene)
@@ -80,7 +69,7 @@ def test_a_job_whose_table_went_while_no_operator_ran_is_stopped_and_no_other(st
 
 def test_a_view_is_filled_by_one_job_however_often_its_source_moves_on(stage: World) -> None:
     scene = stage.scene()
-    with held(scene, DELETE_RETAIN_RUNNING):
+    with held(stage, DELETE_RETAIN_RUNNING):
         view_over_rows(scene)
         (job,) = eventually(lambda: scene.world.client.list(JOBS, scene.namespace))
         for number in range(3):
@@ -196,7 +185,7 @@ def test_a_catalogs_secret_lies_in_nothing_that_the_operator_wrote(stage: World)
     stage.lake.forget()
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login", "namespace": scene.namespace}}
     stage.client.apply({**secret, "stringData": {"token": CANARY}})
-    with held(scene, DELETE_RETAIN_RUNNING):  # no pod starts: what it is told is enough
+    with held(stage, DELETE_RETAIN_RUNNING):  # no pod starts: what it is told is enough
         scene.add_catalog(secretRef={"name": "login"}, runtime=JOB)
         scene.declare("orders", "id long", "x long")
         scene.wait("orders")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from tests.crash.operator.job_stories import DATA, HELD
 from tests.crash.operator.journal import Place
 from tests.crash.operator.runs import Told
 from tests.crash.operator.scene import World
-from tests.crash.operator.stories import ALTER_BY_TIMER, STORIES, Story
+from tests.crash.operator.stories import ALTER_BY_TIMER, METADATA, Story
 from tests.crash.recorder import When
 from tests.crash.tally import Line
 
 pytestmark = pytest.mark.crash
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.kind)
+@pytest.mark.parametrize("story", [*METADATA, *HELD, *DATA], ids=lambda story: story.kind)
 def test_killed_at_every_write_it_converges(stage: World, story: Story, tally: list[Line]) -> None:
     told = Told(stage, story).record()
     line = Line(f"operator: {story.kind}", recorded=told.places)

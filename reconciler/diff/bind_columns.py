@@ -14,7 +14,7 @@ import msgspec
 from reconciler.diff.bind_renames import Suspects, claim_live_names, suspected_renames
 from reconciler.diff.problems import Problem, ProblemKind
 from reconciler.model.bookkeeping import managed_columns
-from reconciler.model.table import Desired, Observed, TableSpec, UnmanagedColumns
+from reconciler.model.table import FORMER_SUFFIX, TWIN_SUFFIX, Desired, Observed, TableSpec, UnmanagedColumns
 from reconciler.model.types import (
     Field,
     FieldPath,
@@ -117,8 +117,8 @@ class _ColumnBinder:
             Suspects(
                 live=live,
                 desired=desired,
-                added=[f for f in desired if f.name not in claims and f.name not in former],
-                dropped=[f for f in unclaimed if f.name not in ambiguous and self._is_unwanted(f)],
+                added=[f for f in desired if f.name not in claims and f.name not in former and not _is_ours(f)],
+                dropped=[f for f in unclaimed if f.name not in ambiguous and self._is_unwanted(f) and not _is_ours(f)],
                 kept=[f for f in unclaimed if f.name not in ambiguous and not self._is_unwanted(f)],
             ),
         )
@@ -212,6 +212,11 @@ def shape(type_: Type) -> str:
             return "map"
         case _:
             return type_
+
+
+def _is_ours(field: Field) -> bool:
+    """Say whether a column comes and goes with a type change: nobody means a rename by it."""
+    return field.name.endswith(TWIN_SUFFIX) or FORMER_SUFFIX in field.name
 
 
 def _ordered(bound: Sequence[Field], live: Sequence[Field], kept: Sequence[Field]) -> Iterator[Field]:

@@ -271,6 +271,10 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True):
     check: str
 
 
+TWIN_SUFFIX, FORMER_SUFFIX = "__lt_new", "__lt_old"
+"""Of the columns beside one whose type changes: the converted twin, and the former one while it is kept."""
+
+
 class TypeChange(msgspec.Struct, frozen=True, kw_only=True):
     """How a column reaches a type that the format cannot change to in place: by a converted twin that takes its name.
 

@@ -11,7 +11,16 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from reconciler.model.table import BOOKKEEPING_PREFIX, Computed, Desired, Observed, TableSpec, TypeChange
+from reconciler.model.table import (
+    BOOKKEEPING_PREFIX,
+    FORMER_SUFFIX,
+    TWIN_SUFFIX,
+    Computed,
+    Desired,
+    Observed,
+    TableSpec,
+    TypeChange,
+)
 from reconciler.model.types import Field, StructType
 from reconciler.plan.conversions import Conversion, conversion, quoted
 from reconciler.plan.findings import finding
@@ -21,7 +30,7 @@ from reconciler.plan.row_work import RowCheck
 from reconciler.sql.refusals import RefusedSql
 
 PREFIX = f"{BOOKKEEPING_PREFIX}typechange."
-NEW, OLD = "__lt_new", "__lt_old"  # model.manifest.column_checks keeps the first for us
+NEW, OLD = TWIN_SUFFIX, FORMER_SUFFIX
 LENIENT = "Null"
 
 

@@ -19,7 +19,7 @@ from reconciler.model.table import (
     TableSpec,
     TypeChange,
 )
-from reconciler.model.types import Field
+from reconciler.model.types import Field, StructType
 from reconciler.plan.conversions import conversion
 from reconciler.plan.data import COMPUTED_PREFIX, memory_after, published_properties
 from reconciler.plan.operations import Backfill, Operation, OperationClass, OperationKind, Plan
@@ -168,6 +168,31 @@ def test_a_to_b_to_a_converts_three_times_beside_what_is_kept() -> None:
         (6, "amount", "decimal(18,2)"),
         (3, "note", "string"),
     ]
+
+
+def test_back_to_the_former_type_on_the_day_the_former_column_leaves_is_no_rename() -> None:
+    done = through(manifest(), live())[-1]
+    back = through(manifest("string"), done, now_ms=NOW_MS + WEEK)[-1]
+    assert {name: type_ for _, name, type_ in fields(back)} == {
+        "id": "long",
+        "amount": "string",
+        "note": "string",
+        f"amount{OLD}": "decimal(18,2)",
+    }
+
+
+def test_what_is_added_on_that_day_is_suspected_only_for_what_the_author_drops() -> None:
+    done = through(manifest(), live())[-1]
+
+    def with_columns(*names: str) -> Desired:
+        more = tuple(wanted(name) for name in names)
+        columns = StructType((*manifest().columns.fields[:2], *more))
+        return msgspec.structs.replace(manifest(), columns=columns)
+
+    added = planned(with_columns("note", "remark"), done, now_ms=NOW_MS + WEEK)
+    assert not added.is_blocked
+    assert "LK104" not in codes(added)
+    assert "LK104" in codes(planned(with_columns("remark"), done, now_ms=NOW_MS + WEEK))
 
 
 def test_a_twin_of_another_type_is_given_up_first() -> None:

@@ -12,15 +12,13 @@ from reconciler.model.faults import DocumentPath, Fault
 from reconciler.model.manifest.table import Column, LakeTableSpec
 from reconciler.model.primitives import minimum_format_version
 from reconciler.model.suggestions import did_you_mean
+from reconciler.model.table import TWIN_SUFFIX
 from reconciler.model.type_strings import TypeTextError, parse_path, parse_type, print_path, quote_name
 from reconciler.model.types import Field, FieldPath, ListType, MapType, StructType, Type, dotted, fields_of
 
 _COLUMNS = ("spec", "columns")
 # nobody reads more, and looking for what was meant takes time that a hostile file should not get
 MAX_TOLD = 100
-
-
-TWIN_SUFFIX = "__lt_new"  # of the converted column beside the one whose type changes (plan.type_changes)
 
 
 class Found(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import ssl
@@ -35,6 +36,7 @@ from tests.kube.operator import (
 from tests.proxy import Fault, FaultProxy
 
 LEASE_SECONDS = 6
+_NUMBERS = itertools.count(1)
 _WATCH, _LEASES = "watch=true", "/leases"
 
 
@@ -54,7 +56,7 @@ def kubeconfig(server: Cluster) -> Path:
 @pytest.fixture
 def place(server: Cluster, sqlite_catalog: dict[str, str], request: pytest.FixtureRequest) -> str:
     """Make a namespace with a catalog for one test."""
-    name = str(request.node.name).replace("_", "-")[5:45].strip("-")
+    name = f"{str(request.node.name).replace('_', '-')[5:45].strip('-')}-{next(_NUMBERS)}"
     server.create_namespace(name)
     server.apply(catalog("lake", name, sqlite_catalog))
     return name
@@ -248,7 +250,32 @@ def test_what_is_under_way_when_the_lease_is_lost_is_not_committed(
             operator.restart()
             wait_in_sync(server, place, "orders")
             assert len(commits()) == made + 1
-        assert len(plans_of(rest_catalog, place, "orders")) == 2
+            assert len(plans_of(rest_catalog, place, "orders")) == 2
+            says_nothing_while_nothing_changes(server, place, proxy)
+
+
+def says_nothing_while_nothing_changes(server: Cluster, place: str, proxy: FaultProxy) -> None:
+    """Let a table that is in sync be looked at again and again."""
+
+    def looks() -> int:
+        return sum(r.method == "GET" and r.path.endswith("/laketables/orders") for r in proxy.requests)
+
+    def written() -> list[str]:
+        return [f"{r.method} {r.path}" for r in proxy.requests if r.method != "GET" and _LEASES not in r.path]
+
+    eventually(lambda: any("/events" in r.path and b'"Applied"' in r.body for r in proxy.requests))
+    proxy.forget()
+
+    def look(number: int) -> None:
+        seen, asked = looks(), f"laketable.dev/reconcile-now={number}"
+        server.kubectl("annotate", "laketable", "orders", "-n", place, "--overwrite", asked)
+        eventually(lambda: looks() > seen)
+
+    for number in range(4):  # when the last one begins the others are over
+        look(number)
+    assert written() == []
+    server.apply(table("orders", place, "id long", "note string", "control string"))
+    eventually(lambda: any("/laketableplans" in text for text in written()))
 
 
 # ---------------------------------------------------------------- outages

@@ -7,6 +7,7 @@ Everything is small on purpose: few names and few types make renames, swaps and 
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import count
 
 import msgspec
@@ -51,6 +52,7 @@ PROPERTIES = ("k1", "k2", "k3", "k4")
 # ---------------------------------------------------------------- schemas
 
 
+@cache  # making a strategy costs as much as drawing from it
 def types(depth: int) -> SearchStrategy[Type]:
     """Draw a type without field ids, nested at most `depth` levels."""
     primitive: SearchStrategy[Type] = st.sampled_from(PRIMITIVES)
@@ -63,6 +65,7 @@ def types(depth: int) -> SearchStrategy[Type]:
     return primitive | structs(depth - 1) | lists | maps
 
 
+@cache
 def structs(depth: int, most: int = 4) -> SearchStrategy[StructType]:
     """Draw a struct of 1 to `most` fields with unique names."""
     field = st.builds(
@@ -83,6 +86,7 @@ def specs(draw: DrawFn, depth: int = 2) -> TableSpec:
     return _with_layout(draw, TableSpec(ident=IDENT, schema=schema, properties=draw(_properties())))
 
 
+@cache
 def _properties() -> SearchStrategy[dict[str, str]]:
     return st.dictionaries(st.sampled_from(PROPERTIES), st.sampled_from(("1", "2")))
 

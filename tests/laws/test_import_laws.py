@@ -72,11 +72,15 @@ def structs(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[StructType]:
     return several.map(lambda drawn: StructType(tuple(drawn)))
 
 
+SCHEMAS = structs(types(2))  # making a strategy costs as much as drawing from it
+PROPERTIES = st.dictionaries(st.sampled_from(("owner", "comment", "write.metadata.x", "k k", "é", "on")), texts)
+
+
 @st.composite
 def tables(draw: st.DrawFn) -> Observed:
     """Draw a live table as another engine may have left it."""
     ids = count(1)
-    schema = assign_ids(draw(structs(types(2))), lambda: next(ids))
+    schema = assign_ids(draw(SCHEMAS), lambda: next(ids))
     sources = draw(st.lists(st.sampled_from(list(leaves(schema).values()) or [0]), max_size=2, unique=True))
     sources = sources if leaves(schema) else []
     taken = {field.name for field in schema.fields}
@@ -101,9 +105,7 @@ def tables(draw: st.DrawFn) -> Observed:
             )
             for id_ in sources
         ),
-        properties=draw(
-            st.dictionaries(st.sampled_from(("owner", "comment", "write.metadata.x", "k k", "é", "on")), texts)
-        ),
+        properties=draw(PROPERTIES),
         refs={
             name: Ref(
                 name=name, kind=kind, snapshot_id=draw(st.sampled_from(sorted(SNAPSHOTS))), max_ref_age_ms=draw(ages)

@@ -114,6 +114,8 @@ class Kubelet:
         mounts = self._mount(pod, folder)
         if mounts is None:
             return  # waits for a ConfigMap or a Secret, as a kubelet does
+        for entry in pod["spec"]["containers"][0].get("env", []):
+            mounts |= _above(entry.get("value", ""), mounts, folder)
 
         # In one pass: where a mount leads to may look like another mount.
         inside = re.compile("|".join(re.escape(path) for path in sorted(mounts, key=len, reverse=True)))
@@ -126,9 +128,9 @@ class Kubelet:
         if command[:1] == ["laketable"]:
             command = [sys.executable, "-c", self._program, *command[1:]]
         kept = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "PYTHONPATH", "HOME") if name in os.environ}
-        values: dict[str, str] = {
-            entry["name"]: translated(entry.get("value", "")) for entry in container.get("env", [])
-        }
+        place = pod["metadata"]["namespace"]
+        given = {entry["name"]: self._value(entry, place) for entry in container.get("env", [])}
+        values = {name: translated(value) for name, value in given.items() if value is not None}
         environment = {**kept, **values, **self._environment}
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
@@ -144,6 +146,16 @@ class Kubelet:
         self.started.append(pod["metadata"]["name"])
         (folder / "command").write_text(shlex.join(command))
         self._report(pod, "Running", {"running": {"startedAt": print_time(int(time.time() * 1000))}})
+
+    def _value(self, entry: dict[str, Any], namespace: str) -> str | None:
+        """Return what a variable is set to; None: it is optional, and its Secret does not have it."""
+        if "valueFrom" not in entry:
+            return str(entry.get("value", ""))
+        reference = entry["valueFrom"]["secretKeyRef"]
+        data = self._cluster.get("secret", reference["name"], namespace).get("data", {})
+        if reference["key"] not in data and reference.get("optional"):
+            return None
+        return base64.b64decode(data[reference["key"]]).decode()
 
     def _mount(self, pod: dict[str, Any], folder: Path) -> dict[str, str] | None:
         """Make the volumes; None while one of them has no content yet."""
@@ -232,6 +244,17 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def _above(told: str, mounts: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Make the folder that holds some of the mounts, where a pod is told of it and not of them."""
+    inside = {path: place for path, place in mounts.items() if told and path.startswith(f"{told}/")}
+    for path, place in inside.items():
+        link = folder / "root" / path.lstrip("/")
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(place)
+    return {told: str(folder / "root" / told.lstrip("/"))} if inside else {}
 
 
 def _source(volume: dict[str, Any]) -> tuple[str | None, str]:

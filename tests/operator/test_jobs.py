@@ -49,8 +49,14 @@ def with_computed(spec: dict[str, Any], expression: str = "amount * 2") -> dict[
 
 
 def test_a_computed_column_is_backfilled_by_a_job(
-    cluster: Cluster, kubelet: Kubelet, namespace: str, lake: IcebergCatalog, orders: dict[str, Any]
+    cluster: Cluster,
+    operator: Operator,
+    kubelet: Kubelet,
+    namespace: str,
+    lake: IcebergCatalog,
+    orders: dict[str, Any],
 ) -> None:
+    before = operator.metrics
     kubelet.hold = True
     cluster.apply(with_computed(orders))
     running = wait_for(cluster, namespace, "orders", "Applying")
@@ -70,6 +76,21 @@ def test_a_computed_column_is_backfilled_by_a_job(
     assert {plan["status"]["phase"] for plan in plans} == {"Applied"}
     (config_map,) = [m for m in cluster.list("configmaps", namespace) if m["metadata"]["name"].startswith("lt-")]
     assert config_map["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+    eventually(lambda: is_counted(before, operator.metrics))
+    events = eventually(lambda: published(cluster, namespace))
+    assert [event["regarding"]["name"] for event in events] == ["orders"]
+
+
+def is_counted(before: dict[str, float], after: dict[str, float]) -> bool:
+    rise = {name: value - before.get(name, 0.0) for name, value in after.items()}
+    states = {state: rise[f'laketable_jobs_total{{state="{state}"}}'] for state in ("started", "succeeded", "failed")}
+    assert states == {"started": 1, "succeeded": 1, "failed": 0}
+    assert after["laketable_jobs_running"] == before["laketable_jobs_running"]
+    return rise["laketable_rewritten_bytes_total"] > 0
+
+
+def published(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
+    return [event for event in cluster.list("events.events.k8s.io", namespace) if event["reason"] == "Published"]
 
 
 def test_progress_flows_into_the_status_while_the_job_runs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import signal
 import time
@@ -12,6 +13,7 @@ import yaml
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.model.bookkeeping import read
 from reconciler.model.table import TableIdent
+from tests.crash.operator.secrets import holds
 from tests.kube.cluster import Cluster
 from tests.kube.operator import NAMESPACE, Operator, catalog, condition, eventually, table, wait_for
 
@@ -128,10 +130,18 @@ def test_a_catalogs_secret_is_used_and_shows_up_nowhere(
     cluster.kubectl("annotate", "lt", "orders", "-n", namespace, "laketable.dev/reconcile-now=1")
     wait_for(cluster, namespace, "orders", "InSync")
     kinds = "laketables,lakecatalogs,laketableplans,configmaps,jobs,events.events.k8s.io"
-    written = cluster.kubectl("get", kinds, "-A", "-o", "json").stdout
-    assert "lake-credentials" in written
-    assert CANARY not in written
+
+    def tells() -> bool:
+        written = cluster.kubectl("get", kinds, "-A", "-o", "json").stdout
+        assert "lake-credentials" in written
+        return holds(CANARY, written.encode())
+
+    assert not tells()
     assert CANARY not in operator.log
+    leak = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "leak", "namespace": namespace}}
+    packed = base64.b64encode(f"a plan with {CANARY} somewhere in it".encode()).decode()
+    cluster.apply({**leak, "data": {"plan": packed}})
+    assert tells(), "the control: it is found where it is"
 
 
 def test_an_operator_that_lacks_a_right_says_so(

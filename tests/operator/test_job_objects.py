@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,8 +18,8 @@ WAITING = {**JOB, "image": "laketable:no-node-has-it"}
 
 
 @pytest.fixture
-def running(cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog) -> Iterator[dict[str, Any]]:
-    """A table whose backfill has a Job that waits for a node, as long as the test takes: the operator asks after it."""
+def running(cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog) -> dict[str, Any]:
+    """A table whose backfill has a Job that waits for a node."""
     cluster.apply(catalog("lake", namespace, _properties(lake), runtime=WAITING))
     spec = table("orders", namespace, "id long", "amount long")
     cluster.apply(spec)
@@ -29,8 +28,7 @@ def running(cluster: Cluster, operator: Operator, namespace: str, lake: IcebergC
     wanted = with_computed(spec)
     cluster.apply(wanted)
     wait_for(cluster, namespace, "orders", "Applying")
-    yield wanted
-    cluster.kubectl("delete", "laketables", "--all", "-n", namespace, "--wait=false")
+    return wanted
 
 
 def _properties(lake: IcebergCatalog) -> dict[str, str]:

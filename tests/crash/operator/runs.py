@@ -12,11 +12,12 @@ from tests.crash.operator.scene import Scene, World, eventually, same
 from tests.crash.operator.stories import Story, held
 from tests.kube.client import Object
 
-SETTLE_SECONDS = 300.0
+SETTLE_SECONDS = 180.0
 RESYNCS = 5
 LOOK_SECONDS = 0.2
 QUIET_SECONDS = 0.5
 """How long nothing may be written before the silence begins: events are written beside the rest."""
+_MADE = ("catalog: ", "create jobs", "create laketableplans")
 
 
 @dataclass
@@ -64,12 +65,19 @@ class Told:
                 self.world.operator.restart()
                 eventually(lambda: same(self.picture, scene.picture()), self.patience, LOOK_SECONDS)
                 self.story.holds(scene)
+                self.was_once()
                 self.is_silent(scene)
         finally:
             self.world.journal.begin("", "")
             if self.world.operator.process.poll() is not None:
                 self.world.operator.restart()
             scene.end()
+
+    def was_once(self) -> None:
+        """Find that nothing was made twice, by both operators together: no commit, no Job, no plan."""
+        made = Counter(write for write in self.world.journal.taken if write.startswith(_MADE))
+        twice = made - Counter(self.writes)
+        assert not twice, f"made more often than without a crash: {twice}"
 
     def is_silent(self, scene: Scene) -> None:
         """Look again five times: not one write, and one read of the table each time."""

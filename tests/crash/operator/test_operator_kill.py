@@ -140,6 +140,9 @@ def test_what_is_left_or_done_twice_is_seen_and_so_is_a_write_in_the_silence(tel
     told.story.is_over(scene)
     scene.wait_quiet()
     assert same(told.picture, scene.picture())
+    told.was_once()
+    with pytest.raises(AssertionError, match=r"more often.*schema \+ properties"):
+        replace(told, writes=[write for write in told.writes if "schema" not in write]).was_once()
     told.is_silent(scene)
     status = {"status": {"phase": "Drifted"}}
     path = f"{TABLES.path(scene.namespace, 'orders')}/status"

@@ -15,7 +15,7 @@ from tests.crash.tally import Line
 pytestmark = pytest.mark.crash
 
 
-@pytest.mark.parametrize("story", [*METADATA, *HELD, *DATA], ids=lambda story: story.kind)
+@pytest.mark.parametrize("story", [*DATA, *HELD, *METADATA], ids=lambda story: story.kind)
 def test_killed_at_every_write_it_converges(stage: World, story: Story, tally: list[Line]) -> None:
     told = Told(stage, story).record()
     line = Line(f"operator: {story.kind}", recorded=told.places)

@@ -1,4 +1,4 @@
-"""The stories with a Job: a backfill, a view's first rows and its refresh, and deletions meanwhile."""
+"""The stories with a Job: a backfill, a view's refresh, and deletions meanwhile."""
 
 from __future__ import annotations
 
@@ -76,10 +76,6 @@ BACKFILL = Story(
 def view_over_rows(scene: Scene) -> None:
     """Declare a table, give it rows, and declare a view that counts them."""
     _with_rows(scene)
-    _declare_view(scene)
-
-
-def _declare_view(scene: Scene) -> None:
     query = f"SELECT x, count(*) AS n FROM `{scene.namespace}`.orders GROUP BY x"
     scene.declare("totals", materializedView={"query": query, "refresh": {"onSourceChange": True}})
 
@@ -97,14 +93,14 @@ def _ingest(scene: Scene) -> None:
 MORE: Rows = [(100, 1), (101, 50)]
 
 
-def _counted(scene: Scene, rows: Rows) -> None:
-    values = [x for _, x in rows]
+def _refreshed(scene: Scene) -> None:
+    values = [x for _, x in [*ROWS, *MORE]]
     assert scene.rows("totals", "x", "n") == sorted(((x, values.count(x)) for x in set(values)), key=repr)
 
 
-def _fresh(scene: Scene, rows: Rows) -> None:
+def _fresh(scene: Scene) -> None:
     def is_over() -> bool:
-        _counted(scene, rows)
+        _refreshed(scene)
         found = scene.resource("totals") or {}
         return "operation" not in found["status"] and not found["metadata"].get("finalizers")
 
@@ -113,38 +109,12 @@ def _fresh(scene: Scene, rows: Rows) -> None:
     _jobs_ended(scene)
 
 
-FIRST_ROWS = Story(
-    kind="a new view's first rows",
-    before=_with_rows,
-    change=_declare_view,
-    is_over=lambda scene: _fresh(scene, ROWS),
-    holds=lambda scene: _counted(scene, ROWS),
-    writes=(
-        "create laketableplans",
-        "create events PlanMade",
-        "patch laketableplans/status Applying",
-        "catalog: TABLE: create",
-        "create jobs",
-        "create events JobStarted",
-        "create configmaps",
-        "patch laketables finalizers laketable.dev/table",
-        "patch laketables/status Applying",
-        "create events Applied",
-        "patch laketableplans/status Applied",
-        "patch laketables finalizers none",
-        "patch laketables/status InSync",
-        "create events Published",
-    ),
-    by_time=PROGRESS,
-    table="totals",
-    watched="totals",
-)
 REFRESH = Story(
     kind="refresh",
     before=_view,
     change=_ingest,
-    is_over=lambda scene: _fresh(scene, [*ROWS, *MORE]),
-    holds=lambda scene: _counted(scene, [*ROWS, *MORE]),
+    is_over=_fresh,
+    holds=_refreshed,
     writes=(
         "patch laketables/status table of orders",
         "delete jobs",
@@ -213,4 +183,4 @@ DELETE_DROP_RUNNING = Story(
 )
 
 HELD = (DELETE_RETAIN_RUNNING, DELETE_DROP_RUNNING)
-DATA = (BACKFILL, FIRST_ROWS, REFRESH)
+DATA = (REFRESH, BACKFILL)

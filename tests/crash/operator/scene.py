@@ -31,9 +31,10 @@ IMAGE = "laketable:crash"
 JOB = {"type": "job", "image": IMAGE, "memory": "1Gi", "cores": 1}
 SECONDS = 180.0
 """How long is waited on a machine that may do much else; nothing is asserted about the time."""
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+(Z|\+00:00)")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ][0-9:.]+(Z|\+00:00)")
 _NUMBER = re.compile(r"\d{6,}")
-_LASTED = re.compile(r'"duration_ms":\d+')
+_COST = re.compile(r'"(duration_ms|bytes|bytes_estimated)":\d+')
+"""How long it took, and how long a file became: rows that come from a shuffle are packed in any order."""
 _BIG = 10**6  # an id
 _LABELS = ("laketable.dev/table", "app.kubernetes.io/managed-by")
 Rows = list[tuple[Any, ...]]
@@ -219,13 +220,13 @@ class Scene:
 
     def _plain(self, document: Any) -> Any:
         if isinstance(document, dict):
-            return {key: self._plain(value) for key, value in document.items()}
+            return {key: "#" if key == "bytes" else self._plain(value) for key, value in document.items()}
         if isinstance(document, list):
             return [self._plain(value) for value in document]
         if isinstance(document, int) and document > _BIG:
             return "#"
         if isinstance(document, str):
-            text = self.world.journal.plain(_LASTED.sub("LASTED", _TIME.sub("TIME", document)))
+            text = self.world.journal.plain(_COST.sub(r"\1", _TIME.sub("TIME", document)))
             return _NUMBER.sub("#", text)
         return document
 

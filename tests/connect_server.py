@@ -1,4 +1,7 @@
-"""A real Spark Connect server as a test fixture; it knows the tests' catalogs by the names we give them."""
+"""A real Spark Connect server as a test fixture; it knows the tests' catalogs by the names we give them.
+
+It wants a token of whoever calls. Our own process has it while the server runs; a pod has to be given it.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,9 @@ from reconciler.engines.catalog_conf import spark_catalog_properties
 from reconciler.engines.java import find_java
 from reconciler.engines.session import EXTENSIONS, PACKAGES, cached_jars
 
+TOKEN = "canary-3be90a17"
+_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # both sides read it
+
 
 @contextlib.contextmanager
 def connect_server(folder: Path, lakes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
@@ -23,12 +29,14 @@ def connect_server(folder: Path, lakes: Mapping[str, Mapping[str, str]]) -> Iter
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     log = folder / "connect.log"
+    os.environ[_VARIABLE] = TOKEN
     environ = {**os.environ, "JAVA_HOME": str(find_java().home), "PYSPARK_PYTHON": sys.executable}
     with log.open("wb") as sink:
         server = subprocess.Popen(_command(lakes, port), env=environ, stdout=sink, stderr=sink, cwd=folder)
     try:
         yield _address(server, port, log)
     finally:
+        del os.environ[_VARIABLE]
         server.terminate()
         server.wait(timeout=20)
 
@@ -64,6 +72,6 @@ def _address(server: subprocess.Popen[bytes], port: int, log: Path) -> str:
         assert server.poll() is None, log.read_text()[-2000:]
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return f"sc://127.0.0.1:{port}"
+                return f"sc://localhost:{port}"  # by this name a token goes there without TLS
         time.sleep(0.1)
     raise AssertionError(log.read_text()[-2000:])

@@ -21,7 +21,10 @@ from tests.kube.cluster import Cluster
 from tests.kube.operator import condition
 
 Spec = dict[str, Any]
-STAGE_SECONDS = 60.0
+STAGE_SECONDS, JOB_SECONDS = 60.0, 240.0
+FORMER = "__lt_old"
+"""What the name of a former column ends with: which type it has is a matter of the way."""
+_OF_WORK = ("laketable.built.", "laketable.done.")
 _STEP = re.compile(r"\[\]|\{\}|[^.\[\]{}]+")
 
 
@@ -154,7 +157,7 @@ def table_state(observed: Observed) -> dict[str, Any]:
     other = sorted(re.sub(r"\d+$", "<id>", key) for key in observed.bookkeeping)
     return {
         "version": spec.format_version,
-        "columns": [(path, f.required, f.doc, f.write_default, _shape(f.type)) for path, f in walk(spec.schema)],
+        "columns": [(path, f.required, f.doc, f.write_default, _shape(path, f.type)) for path, f in walk(spec.schema)],
         "identifier": sorted(names[number] for number in spec.identifier_field_ids),
         "partitioning": [(names[f.source_id], f.transform, f.name) for f in spec.partitioning],
         "sort": [(names[f.source_id], f.transform, f.direction, f.nulls) for f in spec.sort_order],
@@ -163,9 +166,9 @@ def table_state(observed: Observed) -> dict[str, Any]:
         "refs": {n: _ref(ref, ordinals) for n, ref in spec.refs.items() if not n.startswith("lt_undo_")},
         "managed": [sorted(names[i] for i in memory.columns), sorted(memory.properties), sorted(memory.refs)],
         "pins": sorted(memory.pins),
-        "unfinished": memory.approved,
-        # which files are built is a memory of work that was done, as the history is
-        "remembered": [key for key in other if key != OWNER and not key.startswith("laketable.built.")],
+        "unfinished": memory.approved is not None,
+        # which files are built and what was filled last is a memory of work that was done, as the history is
+        "remembered": [key for key in other if key != OWNER and not key.startswith(_OF_WORK)],
     }
 
 
@@ -174,7 +177,9 @@ def _ref(ref: Ref, ordinals: Mapping[int, int]) -> tuple[object, ...]:
     return (ref.kind, ordinals.get(ref.snapshot_id), *kept)
 
 
-def _shape(type_: object) -> str:
+def _shape(path: tuple[str, ...], type_: object) -> str:
+    if path[0].endswith(FORMER):
+        return "the former one"
     return type_ if isinstance(type_, str) else type(type_).__name__
 
 

@@ -69,6 +69,7 @@ def test_a_job_whose_table_went_while_no_operator_ran_is_stopped_and_no_other(st
 
 def test_a_view_is_filled_by_one_job_however_often_its_source_moves_on(stage: World) -> None:
     scene = stage.scene()
+    scene.begin("totals")
     with held(stage, DELETE_RETAIN_RUNNING):
         view_over_rows(scene)
         (job,) = eventually(lambda: scene.world.client.list(JOBS, scene.namespace))

@@ -81,8 +81,9 @@ def test_a_view_is_filled_by_one_job_however_often_its_source_moves_on(stage: Wo
         assert len(scene.plans("totals")) == 1, "what was released once is asked for again"
         scene.begin("totals")
         scene.resync("totals", RESYNCS)
+        looks = scene.looks("totals") + 1  # one may have been under way
         reads = stage.journal.reads("catalog table totals")
-        assert reads <= 2 * scene.looks("totals"), "one read for the plan, one for how far the job is"
+        assert reads <= 2 * looks, "one read for the plan, one for how far the job is"
     scene.end()
 
 

@@ -225,7 +225,7 @@ def make_plan(
         types=types,
     )
     made = planned()
-    if concerns_views(changes, made.operations) and (readers := _readers(request)):
+    if concerns_views(changes, released(made, current).operations) and (readers := _readers(request)):
         made = planned(readers=readers)
     if current is not None:
         made = with_table_upkeep(released(made, current), desired, current, now_ms=now_ms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from reconciler.diff.changes import AlterColumnType, Change, DropColumn, DropTable, RenameColumn, RenameTable
@@ -15,8 +15,12 @@ from reconciler.plan.row_work import Swap
 
 
 def concerns_views(changes: Sequence[Change], operations: Sequence[Operation]) -> bool:
-    """Say whether it is worth asking who reads the table: only then is the catalog looked through."""
-    told = (_broken(changes), _retyped(changes), _swapped(operations), _filled(operations))
+    """Say whether it is worth asking who reads the table: only then is the catalog looked through.
+
+    For a backfill that goes on it was asked before it was released; until it is done there are many looks.
+    """
+    filled = _filled(operation for operation in operations if not operation.resumes)
+    told = (_broken(changes), _retyped(changes), _swapped(operations), filled)
     return next(chain(*told), None) is not None
 
 
@@ -78,7 +82,7 @@ def _swapped(operations: Sequence[Operation]) -> Iterator[tuple[str, FieldPath]]
                 yield "converting it to another type", (column.name,)
 
 
-def _filled(operations: Sequence[Operation]) -> Iterator[tuple[str, FieldPath]]:
+def _filled(operations: Iterable[Operation]) -> Iterator[tuple[str, FieldPath]]:
     for operation in operations:
         if isinstance(operation.work, Backfill):
             for column in operation.work.columns:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from reconciler.diff.changes import SetProperty
+from reconciler.model.bookkeeping import APPROVED
 from reconciler.model.table import Computed, Desired, Suppression, TableIdent, TypeChange, UnmanagedColumns
 from reconciler.pipeline import Approval, Request, propose_all
+from reconciler.plan.approvals import approval_of
 from reconciler.plan.operations import OperationKind
 from tests.pipeline.kit import BEST, DAILY, ORDERS, Lake, codes, parts_of, table, view
 
@@ -60,8 +64,20 @@ def test_the_catalog_is_looked_through_only_for_a_plan_that_may_concern_a_view(
         return every()
 
     monkeypatch.setattr(lake.catalog, "list_tables", list_tables)
-    assert OperationKind.BACKFILL in [o.kind for o in lake.plan(wanted).operations]
+    made = lake.plan(wanted)
+    assert OperationKind.BACKFILL in [o.kind for o in made.operations]
     assert len(asked) == 1
+    lake.create(wanted)
+    asked.clear()
+    release = approval_of(made, None, actor="somebody")
+    goes_on = SetProperty(key=APPROVED, before=None, after=msgspec.json.encode(release).decode())
+    current = lake.catalog.get_table_spec(ORDERS)
+    assert not any(operation.resumes for operation in lake.plan(wanted).operations)
+    assert len(asked) == 1  # nobody released it
+    lake.catalog.apply(ORDERS, current.version, [goes_on])
+    asked.clear()
+    assert [o.resumes for o in lake.plan(wanted).operations if o.kind is OperationKind.BACKFILL] == [True]
+    assert asked == []
     idle = Desired(**{**parts_of(wanted), "ident": BEST})  # type: ignore[arg-type]
     lake.create(idle)
     asked.clear()

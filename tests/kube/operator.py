@@ -61,7 +61,7 @@ class Operator:
         self.log_path = log
         program = f"{planted}\n{_PROGRAM}"
         start = [sys.executable, "-c", program, "operator", "run", "--namespace", NAMESPACE, "--allow-local-catalogs"]
-        port = 0 if "--listen" in options else free_port()
+        port = 0 if any(option.startswith("--listen") for option in options) else free_port()
         self._page = f"http://127.0.0.1:{port}/metrics"
         self._command = [*start, *options, *(["--listen", f"127.0.0.1:{port}"] if port else [])]
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "PYTHONPATH") if name in os.environ}

@@ -143,11 +143,12 @@ class Scene:
         eventually(lambda: self.resource(name) is None)
 
     def wait_quiet(self, seconds: float = 1.0) -> None:
-        """Wait until nothing was written for a while."""
-        count, since = -1, time.monotonic()
+        """Wait until nothing was written or read for a while: no look at a table is under way then."""
+        before, since = (-1, -1), time.monotonic()
         while time.monotonic() - since < seconds:
-            if len(self.world.journal.tried) != count:
-                count, since = len(self.world.journal.tried), time.monotonic()
+            done = (len(self.world.journal.tried), sum(self.world.journal.all_reads.values()))
+            if done != before:
+                before, since = done, time.monotonic()
             time.sleep(0.05)
 
     def metadata(self, name: str) -> Object:

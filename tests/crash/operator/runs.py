@@ -81,6 +81,7 @@ class Told:
 
     def is_silent(self, scene: Scene) -> None:
         """Look again five times: not one write, and one read of the table each time."""
+        scene.wait_for_pods()
         scene.wait_quiet(QUIET_SECONDS)
         scene.begin(self.story.watched)
         if self.story.by_timer:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 
-from reconciler.operator.objects import CATALOGS, CONFIG_MAPS, JOBS, NAMESPACES, PLANS, POLICIES, SECRETS, TABLES
+from reconciler.operator.objects import CATALOGS, CONFIG_MAPS, JOBS, NAMESPACES, PLANS, PODS, POLICIES, SECRETS, TABLES
 from tests.crash.operator.journal import CatalogProxy, Journal, KubeProxy
 from tests.crash.oracles import chunks
 from tests.kube.client import Client, Object, Refused
@@ -150,6 +150,11 @@ class Scene:
             if done != before:
                 before, since = done, time.monotonic()
             time.sleep(0.05)
+
+    def wait_for_pods(self) -> None:
+        """Wait until no pod runs: one reads on after what it published has been told by the table."""
+        pods = partial(self.world.client.list, PODS, self.namespace)
+        eventually(lambda: not any(pod.get("status", {}).get("phase") == "Running" for pod in pods()))
 
     def metadata(self, name: str) -> Object:
         """Read a table's metadata file."""

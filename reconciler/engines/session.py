@@ -6,13 +6,14 @@ the JVM's command line, where every user of the machine could read the secrets a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reconciler.engines.catalog_conf import extra_packages, spark_catalog_properties
 from reconciler.engines.class_archive import ClassArchive
@@ -108,12 +109,40 @@ def _running(
     for key, value in {**_conf(packages, java, short=short, is_small=is_small), **settings}.items():
         builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
+        with ended_unless_started():
+            return builder.getOrCreate()
     except Exception as error:
         raise EnvironmentProblem(
             f"Spark did not start with {java.origin} (Java {java.version}).",
             hint="What Spark printed above says why; `laketable doctor` checks the parts.",
         ) from error
+
+
+@contextlib.contextmanager
+def ended_unless_started() -> Iterator[None]:
+    """End a JVM that is starting when its start is interrupted: PySpark forgets it, and it would stay without an owner.
+
+    PySpark keeps the process to itself until it has started, hence the look at how it makes one.
+    """
+    from pyspark import java_gateway
+
+    made: list[subprocess.Popen[bytes]] = []
+    real = java_gateway.Popen
+
+    def remembered(*args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
+        made.append(real(*args, **kwargs))
+        return made[-1]
+
+    java_gateway.Popen = remembered
+    try:
+        yield
+    except BaseException:
+        for process in made:
+            process.kill()
+            process.wait()
+        raise
+    finally:
+        java_gateway.Popen = real
 
 
 def _conf(packages: tuple[str, ...], java: Java, *, short: bool, is_small: bool) -> dict[str, str]:

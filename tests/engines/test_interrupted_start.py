@@ -1,0 +1,32 @@
+"""A JVM whose start is interrupted ends with it."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from pyspark import java_gateway
+
+from reconciler.engines.session import ended_unless_started
+
+
+def test_a_jvm_that_is_starting_ends_with_the_interrupted_start() -> None:
+    real, made = java_gateway.Popen, []
+
+    def start() -> None:
+        with ended_unless_started():
+            made.append(java_gateway.Popen(["sleep", "600"]))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert [process.poll() for process in made] == [-signal.SIGKILL]
+    assert java_gateway.Popen is real
+
+
+def test_control_one_that_has_started_goes_on() -> None:
+    with ended_unless_started():
+        process = java_gateway.Popen(["sleep", "600"])
+    assert process.poll() is None
+    process.kill()
+    process.wait()

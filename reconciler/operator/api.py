@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
+from aiohttp.abc import AbstractStreamWriter
 
 from reconciler.errors import LakeError
 from reconciler.operator.connection import Connection
@@ -20,6 +21,7 @@ from reconciler.operator.objects import Json, Resource, mapping_at, text_at
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PAGE = 200
+CONNECTIONS = 64
 _TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
 
 
@@ -62,20 +64,37 @@ class ApiUnavailable(ApiError):
     reason = "KubernetesUnavailable"
 
 
+def _allow() -> None:
+    pass
+
+
+class _GuardedBody(aiohttp.BytesPayload):
+    """Asks `guard` when its request goes on the wire: until then it may have waited long for a connection."""
+
+    def __init__(self, data: bytes, guard: Callable[[], None]) -> None:
+        super().__init__(data)
+        self._guard = guard
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        """Write everything, headers included, which are sent with the first part of a body."""
+        self._guard()
+        await super().write_with_length(writer, content_length)
+
+
 class KubeApi:
     """Requests to one API server; an async context manager, used from one event loop.
 
-    `guard` is asked before each write, and raises when there must be none.
+    `guard` is asked before each write and again when it goes on the wire, and raises when there must be none.
     """
 
-    def __init__(self, connection: Connection, guard: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, connection: Connection, guard: Callable[[], None] = _allow) -> None:
         self._connection = connection
         self._guard = guard
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> KubeApi:
         """Open the connection pool."""
-        connector = aiohttp.TCPConnector(ssl=self._connection.ssl, limit=64)
+        connector = aiohttp.TCPConnector(ssl=self._connection.ssl, limit=CONNECTIONS)
         self._session = aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT)
         return self
 
@@ -154,14 +173,15 @@ class KubeApi:
             raise RuntimeError("the client is not open")
         url = f"{self._connection.server}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": "application/json", "Content-Type": content, **self._connection.headers()}
-        data = None if body is None else msgspec.json.encode(body)
-        if fenced and method != "GET":
-            self._guard()
+        guard = self._guard if fenced and method != "GET" else _allow
+        data = None if body is None else _GuardedBody(msgspec.json.encode(body), guard)
+        guard()
         try:
             async with self._session.request(method, url, headers=headers, data=data) as response:
                 content_read = await response.read()
                 status = response.status
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            guard()  # which may have been what kept it from being sent
             raise ApiUnavailable(f"{method} {path} got no answer ({type(error).__name__}).") from error
         return _answer(method, path, status, content_read)
 

@@ -57,7 +57,10 @@ async def ensure_plan(
 
 
 async def set_phase(ctx: Context, entry: PlanEntry, phase: str, message: str = "") -> None:
-    """Record what became of a plan; a plan object that is gone is none of our business any more."""
+    """Record what became of a plan; a plan object that is gone is none of our business any more.
+
+    One that was changed since it was read, by who approves it or by another operator, is an ApiConflict.
+    """
     known = ctx.store.plan(entry) or entry
     if known.phase == phase:
         return
@@ -69,12 +72,15 @@ async def set_phase(ctx: Context, entry: PlanEntry, phase: str, message: str = "
         status["startedAt"] = now
     elif phase not in ("Pending", "Approved"):
         status["finishedAt"] = now
-    body: Json = {"status": status}
+    body: Json = {"metadata": {"resourceVersion": str(known.version)}, "status": status}
     try:
         raw = await ctx.api.patch(PLANS, entry.key.namespace, entry.key.name, body, part="status")
-    except (ApiNotFound, ApiConflict):
+    except ApiNotFound:
         ctx.store.drop_plan(entry)
         return
+    except ApiConflict:
+        await _read(ctx, known)  # the next look must not meet it again
+        raise
     ctx.store.put_plan(plan_entry(raw))
 
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import kopf
 import pytest
 
 from reconciler.catalogs.connection import explicit
 from reconciler.catalogs.iceberg import IcebergCatalog, open_backend
 from reconciler.diff.changes import CreateTable
 from reconciler.model.table import TableIdent
-from reconciler.operator.api import ApiConflict, ApiExists, ApiNotFound, KubeApi
+from reconciler.operator.api import CONNECTIONS, ApiConflict, ApiExists, ApiNotFound, KubeApi
+from reconciler.operator.connection import Connection
 from reconciler.operator.guarded import GuardedBackend
 from reconciler.operator.health import DEAD_SECONDS, TOO_MANY_MISSES, Health
 from reconciler.operator.lease import Alone, Clocks, Fence, Lease, NotLeading
-from reconciler.operator.objects import Json, Resource
+from reconciler.operator.objects import EVENTS, Json, Resource
 from tests.suites.catalog_changes import orders
 
 
@@ -222,6 +226,51 @@ def test_a_catalog_is_not_written_to_without_the_lease(sqlite_catalog: dict[str,
     create_table()
     assert direct.list_tables(("fenced",)) == (table,)
     assert ("commit", "ok") in calls
+
+
+@pytest.mark.parametrize("is_lost", [True, pytest.param(False, id="control-held")])
+def test_what_waited_for_a_connection_while_the_lease_was_lost_is_not_sent(is_lost: bool) -> None:
+    """All connections are taken when a write begins; one is free again when somebody else may act already."""
+    heard: list[str] = []
+
+    async def story() -> None:
+        time, gate = Time(), asyncio.Event()
+        fence = Fence(time.clocks)
+        fence.open(fence.now(), 10.0)
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(asyncio.IncompleteReadError):
+                while True:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    length = re.search(rb"Content-Length: (\d+)", head)
+                    await reader.readexactly(int(length[1]) if length else 0)
+                    heard.append(head.split()[0].decode())
+                    await gate.wait()
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        connection = Connection(kopf.ConnectionInfo(server=f"http://{host}:{port}"))
+        async with server, KubeApi(connection, fence.require) as api:
+            looks = [asyncio.create_task(api.get(EVENTS, "sales", "x")) for _ in range(CONNECTIONS)]
+            while len(heard) < CONNECTIONS:
+                await asyncio.sleep(0.01)
+            write = asyncio.create_task(api.create(EVENTS, "sales", {"note": "applied"}))
+            await asyncio.sleep(0)  # it has asked its fence, and waits
+            if is_lost:
+                time.pass_(11)
+            gate.set()
+            await asyncio.gather(*looks)
+            if is_lost:
+                with pytest.raises(NotLeading):
+                    await write
+            else:
+                await write
+            await api.get(EVENTS, "sales", "x")  # what was refused has spoilt nothing for others
+
+    asyncio.run(story())
+    assert heard.count("POST") == (0 if is_lost else 1)
 
 
 # ---------------------------------------------------------------- readiness and liveness

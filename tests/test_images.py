@@ -16,7 +16,7 @@ from reconciler.cli.main import run
 from reconciler.engines.catalog_conf import AWS_BUNDLE
 from reconciler.engines.job_command import execute_command
 from reconciler.engines.session import ICEBERG, PACKAGES, PYSPARK, cached_jars
-from reconciler.operator.job_manifest import TEMPORARY
+from reconciler.operator.job_pod import TEMPORARY
 
 ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text()

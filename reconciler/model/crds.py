@@ -7,12 +7,14 @@ would double the object), free-form values only where a column's default stands.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import msgspec
 
 from reconciler.model.manifest import GROUP, VERSION, LakeCatalog, LakePolicy, LakeTable
 from reconciler.model.manifest.common import LABEL_PATTERN, Model
 from reconciler.model.manifest.plan import LakeTablePlan, LakeTablePlanStatus
+from reconciler.model.manifest.pod import ANNOTATIONS, LABELS_WITH_PREFIX
 from reconciler.model.manifest.schema import Schema, child, parts, resolved_schema
 from reconciler.model.manifest.status import LakeTableStatus, Status
 from reconciler.model.yaml import Data
@@ -34,6 +36,13 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[tuple[str, str], ...] = ()
     immutable: tuple[str, ...] = ()
     is_written_by_people: bool = True
+
+
+def _only_keys(field: str, allowed: Iterable[str], or_else: str = "") -> str:
+    """Spell a rule about the keys `k` of a mapping of `runtime.pod`: these, or what else is said of them."""
+    place = f"self.runtime.pod.{field}"
+    keys = ", ".join(f"'{key}'" for key in allowed)
+    return f"!has(self.runtime) || !has(self.runtime.pod) || !has({place}) || {place}.all(k, {or_else}k in [{keys}])"
 
 
 _READY = ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', 0)
@@ -78,7 +87,12 @@ KINDS = {
         plural="lakecatalogs",
         short="lc",
         columns=(_READY, ("Format", "string", ".spec.format", 0), _AGE),
-        rules=(("self.format == oldSelf.format", "format never changes; make a new catalog instead"),),
+        rules=(
+            ("self.format == oldSelf.format", "format never changes; make a new catalog instead"),
+            ("!has(self.runtime) || !has(self.runtime.pod) || self.runtime.type == 'job'", "pod is for type job only"),
+            (_only_keys("labels", LABELS_WITH_PREFIX, "!k.contains('/') || "), "a pod's label has no prefix"),
+            (_only_keys("annotations", ANNOTATIONS), "an annotation that a LakeCatalog may not set"),
+        ),
     ),
     "LakePolicy": Kind(model=LakePolicy, status=Status, plural="lakepolicies", short="lpol", columns=(_READY, _AGE)),
     "LakeTablePlan": Kind(

@@ -14,7 +14,7 @@ from reconciler.operator import jobs, plans
 from reconciler.operator.case import Case
 from reconciler.operator.context import Context
 from reconciler.operator.gate import Gate
-from reconciler.operator.job_manifest import actor
+from reconciler.operator.job_pod import actor
 from reconciler.operator.objects import print_time
 from reconciler.operator.reasons import Reason, reason_of
 from reconciler.operator.status import Applied, Found

@@ -12,7 +12,7 @@ from reconciler.operator.actions import propose_one
 from reconciler.operator.api import ApiNotFound
 from reconciler.operator.case import Case
 from reconciler.operator.context import Context
-from reconciler.operator.job_manifest import actor
+from reconciler.operator.job_pod import actor
 from reconciler.operator.manifests import Wanted, columns_source, with_columns
 from reconciler.operator.objects import CONFIG_MAPS, Json, Key, Meta, mapping_at, print_time, text_at
 from reconciler.operator.policies import has_daily_budget, has_selector, holds_for, policies_for, uid_of

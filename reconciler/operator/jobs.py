@@ -24,13 +24,13 @@ from reconciler.operator.gate import Gate
 from reconciler.operator.job_manifest import (
     OPERATIONS_ANNOTATION,
     TABLE_UID_LABEL,
-    JobSettings,
     config_map,
     job,
     job_name,
     work_ids,
     work_keys,
 )
+from reconciler.operator.job_pod import JobSettings
 from reconciler.operator.local_jobs import Told
 from reconciler.operator.objects import (
     CONFIG_MAPS,

@@ -19,7 +19,8 @@ from reconciler.engines.job_command import execute_command
 from reconciler.errors import ExitCode
 from reconciler.model.yaml_text import dump_yaml
 from reconciler.operator.case import Case
-from reconciler.operator.job_manifest import CATALOG_FILE, PLAN_FILE, actor, for_job, packed, work_keys
+from reconciler.operator.job_manifest import for_job, packed, work_keys
+from reconciler.operator.job_pod import CATALOG_FILE, PLAN_FILE, actor
 from reconciler.plan.events import Committed, Failed, Progress, Published, Refused, Replayed, Validated, decode_event
 from reconciler.plan.operations import Plan
 

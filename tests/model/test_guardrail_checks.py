@@ -22,6 +22,27 @@ spec:
 """
 
 
+JOB = """\
+apiVersion: laketable.dev/v1alpha1
+kind: LakeCatalog
+metadata: {name: lake}
+spec:
+  runtime:
+    type: job
+    pod:
+      labels: {team: sales, app.kubernetes.io/part-of: lake}
+      annotations: {cluster-autoscaler.kubernetes.io/safe-to-evict: "false"}
+      nodeSelector: {node.kubernetes.io/instance-type: large}
+      tolerations: [{key: spark, operator: Exists, effect: NoExecute, tolerationSeconds: 60}]
+      priorityClassName: batch
+      schedulerName: volcano
+      imagePullSecrets: [registry]
+      cpuRequest: 500m
+      cpuLimit: "2"
+      temporaryStorage: 20Gi
+"""
+
+
 POLICY = """\
 apiVersion: laketable.dev/v1alpha1
 kind: LakePolicy
@@ -38,7 +59,7 @@ spec:
 """
 
 
-@pytest.mark.parametrize("text", [CATALOG, POLICY], ids=["catalog", "policy"])
+@pytest.mark.parametrize("text", [CATALOG, JOB, POLICY], ids=["catalog", "job", "policy"])
 def test_catalogs_and_policies_are_accepted(text: str) -> None:
     assert problems(text) == []
 
@@ -59,6 +80,52 @@ def test_catalogs_and_policies_are_accepted(text: str) -> None:
         (CATALOG, "spark.sql.adaptive.enabled", "§spark.jars", "spec.runtime.sparkConf[\"spark.jars\"]: 'spark.jars'"),
         (CATALOG, "memory: 2Gi", "memory: §lots", "spec.runtime.memory: 'lots' is not an amount of memory."),
         (CATALOG, "[read]", "[§write]", "spec.access[0].verbs[0]: expected one of apply, drop, plan, read, found"),
+        (JOB, "type: job", "type: local", "7:5: spec.runtime.pod: type local takes no pod."),
+        (JOB, "labels:", "§hostNetwork:", "spec.runtime.pod.hostNetwork: unknown key 'hostNetwork'."),
+        (JOB, "schedulerName:", "§serviceAccountName:", "spec.runtime.pod.serviceAccountName: unknown key"),
+        (
+            JOB,
+            "team:",
+            "§laketable.dev/table:",
+            "spec.runtime.pod.labels[\"laketable.dev/table\"]: 'laketable.dev/table'",
+        ),
+        (JOB, "app.kubernetes.io/part-of:", "§app.kubernetes.io/managed-by:", "spec.runtime.pod.labels["),
+        (
+            JOB,
+            "team:",
+            "§aadpodidbinding:",
+            "spec.runtime.pod.labels.aadpodidbinding: 'aadpodidbinding' is not a label",
+        ),
+        (JOB, "team:", "§spark-role:", "spec.runtime.pod.labels.spark-role: 'spark-role' is not a label"),
+        (JOB, "cluster-autoscaler.kubernetes.io/safe-to-evict:", "§iam.amazonaws.com/role:", "spec.runtime.pod.annot"),
+        (
+            JOB,
+            'cluster-autoscaler.kubernetes.io/safe-to-evict: "false"',
+            'sidecar.istio.io/inject: §"true"',
+            "spec.runtime.pod.annotations[\"sidecar.istio.io/inject\"]: 'sidecar.istio.io/inject' may only be false.",
+        ),
+        (JOB, "large}", "§large node}", 'spec.runtime.pod.nodeSelector["node.kubernetes.io/instance-type"]: \'large'),
+        (
+            JOB,
+            "key: spark, operator: Exists",
+            "key: spark, value: §x, operator: Exists",
+            "spec.runtime.pod.tolerations[",
+        ),
+        (
+            JOB,
+            "key: spark, operator: Exists, ",
+            "",
+            "11:21: spec.runtime.pod.tolerations[0]: a toleration without a key",
+        ),
+        (
+            JOB,
+            "NoExecute",
+            "NoSchedule",
+            "11:91: spec.runtime.pod.tolerations[0].tolerationSeconds: tolerationSeconds is",
+        ),
+        (JOB, ": batch", ": §system-node-critical", "spec.runtime.pod.priorityClassName: 'system-node-critical' is a"),
+        (JOB, '"2"', '§"0.1"', "spec.runtime.pod.cpuLimit: the limit 0.1 is below the request 500m."),
+        (JOB, "20Gi", "§lots", "spec.runtime.pod.temporaryStorage: 'lots' is not a size."),
         (POLICY, "autoApprove: [metadata-only]", "autoApprove: [§destructive]", "spec.autoApprove[0]: destructive"),
         (POLICY, "{breaking: true}", "§{}", "spec.requireApproval: 'requireApproval' names nothing."),
         (POLICY, "rename-table", "§rename-tabel", "spec.deny.changes[0]: 'rename-tabel' is not known here. Did you"),

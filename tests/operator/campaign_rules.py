@@ -228,6 +228,122 @@ def job(**stated: Any) -> Spec:
     return {"runtime": {"type": "job", **stated}}
 
 
+def pod(**stated: Any) -> Spec:
+    return job(pod=stated)
+
+
+def toleration(**stated: Any) -> Spec:
+    return pod(tolerations=[{"key": "spark", "operator": "Equal", "value": "yes", "effect": "NoExecute"} | stated])
+
+
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
+POD_RULES: dict[str, Rule] = {
+    "runtime.pod.labels{}": Rule(
+        a=pod(labels={"team": "a"}),
+        b=pod(labels={"team": "b"}),
+        shows=(WAITS, WAITS),
+        wrong=pod(labels={"laketable.dev/table": "another"}),
+        said="label has no prefix",
+    ),
+    "runtime.pod.annotations{}": Rule(
+        a=pod(annotations={SAFE_TO_EVICT: "false"}),
+        b=pod(annotations={SAFE_TO_EVICT: "true"}),
+        shows=(WAITS, WAITS),
+        wrong=pod(annotations={"iam.amazonaws.com/role": "admin"}),
+        said="an annotation that a LakeCatalog may not set",
+    ),
+    "runtime.pod.nodeSelector{}": Rule(
+        a=pod(nodeSelector={"disk": "ssd"}),
+        b=pod(nodeSelector={"disk": "none"}),
+        shows=(WAITS, WAITS),
+        wrong=pod(nodeSelector={"disk": "not a value"}),
+        said="should match",
+    ),
+    "runtime.pod.tolerations[].key": Rule(
+        a=toleration(key="spark"),
+        b=toleration(key="batch"),
+        shows=(WAITS, WAITS),
+        wrong=toleration(key="not a key"),
+        said="should match",
+    ),
+    "runtime.pod.tolerations[].operator": Rule(
+        a=toleration(operator="Equal"),
+        b=pod(tolerations=[{"operator": "Exists"}]),
+        shows=(WAITS, WAITS),
+        wrong=toleration(operator="Exists"),
+        said="operator Exists takes no value",
+        in_status=True,
+    ),
+    "runtime.pod.tolerations[].value": Rule(
+        a=toleration(value="a"),
+        b=toleration(value="b"),
+        shows=(WAITS, WAITS),
+        wrong=toleration(value="not a value"),
+        said="should match",
+    ),
+    "runtime.pod.tolerations[].effect": Rule(
+        a=toleration(effect="NoExecute"),
+        b=toleration(effect="NoSchedule"),
+        shows=(WAITS, WAITS),
+        wrong=toleration(effect="Never"),
+        said="Unsupported value",
+    ),
+    "runtime.pod.tolerations[].tolerationSeconds": Rule(
+        a=toleration(tolerationSeconds=60),
+        b=toleration(tolerationSeconds=0),
+        shows=(WAITS, WAITS),
+        wrong=toleration(tolerationSeconds=-1),
+        said="greater than or equal to 0",
+    ),
+    "runtime.pod.priorityClassName": Rule(
+        a=pod(priorityClassName="batch"),
+        b=pod(priorityClassName="night"),
+        shows=(WAITS, WAITS),
+        wrong=pod(priorityClassName="system-node-critical"),
+        said="of the cluster's own",
+        in_status=True,
+    ),
+    "runtime.pod.schedulerName": Rule(
+        a=pod(schedulerName="volcano"),
+        b=pod(schedulerName="yunikorn"),
+        shows=(WAITS, WAITS),
+        wrong=pod(schedulerName="Not A Name"),
+        said="should match",
+    ),
+    "runtime.pod.imagePullSecrets[]": Rule(
+        a=pod(imagePullSecrets=["one"]),
+        b=pod(imagePullSecrets=["two"]),
+        shows=(WAITS, WAITS),
+        wrong=pod(imagePullSecrets=["Not A Name"]),
+        said="should match",
+    ),
+    "runtime.pod.cpuRequest": Rule(
+        a=pod(cpuRequest="500m"),
+        b=pod(cpuRequest="1.5"),
+        shows=(WAITS, WAITS),
+        wrong=pod(cpuRequest="much"),
+        said="should match",
+    ),
+    "runtime.pod.cpuLimit": Rule(
+        a=pod(cpuLimit="1"),
+        b=pod(cpuLimit="2"),
+        shows=(WAITS, WAITS),
+        wrong=pod(cpuLimit="1", cpuRequest="2"),
+        said="below the request",
+        in_status=True,
+    ),
+    "runtime.pod.temporaryStorage": Rule(
+        a=pod(temporaryStorage="10Gi"),
+        b=pod(temporaryStorage="20Gi"),
+        shows=(WAITS, WAITS),
+        wrong=pod(temporaryStorage="much"),
+        said="should match",
+    ),
+}
+"""What a pod is asked to be changes no plan; the pods themselves are seen in `test_job_pod`."""
+
+
 CATALOG_RULES: dict[str, Rule] = {
     "format": Rule(
         a={"format": "iceberg"},
@@ -301,4 +417,5 @@ CATALOG_RULES: dict[str, Rule] = {
         said="spark.jars",
         in_status=True,
     ),
+    **POD_RULES,
 }

@@ -10,8 +10,6 @@ import pytest
 from reconciler.model.documents import check_resource
 from reconciler.model.manifest import LakeCatalog
 from reconciler.operator.job_manifest import (
-    TOKEN_VARIABLE,
-    JobSettings,
     config_map,
     for_job,
     job,
@@ -19,6 +17,7 @@ from reconciler.operator.job_manifest import (
     work_ids,
     work_keys,
 )
+from reconciler.operator.job_pod import TOKEN_VARIABLE, JobSettings
 from reconciler.operator.manifests import read_table
 from reconciler.operator.objects import Meta
 from reconciler.plan.operations import Backfill, BackfillColumn, Operation, OperationClass, OperationKind, Plan, Refresh

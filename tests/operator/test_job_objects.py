@@ -67,6 +67,26 @@ def test_a_restarted_operator_goes_on_with_the_job_there_is(
     assert job_of(cluster, namespace)["metadata"]["uid"] == job["metadata"]["uid"]
 
 
+def test_a_job_goes_on_when_its_catalog_asks_for_another_pod(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog, running: dict[str, Any]
+) -> None:
+    job = job_of(cluster, namespace)
+    asked = {**WAITING, "memory": "2Gi", "pod": {"nodeSelector": {"disk": "ssd"}}}
+    cluster.apply(catalog("lake", namespace, _properties(lake), runtime=asked))
+    eventually(lambda: _is_heard(cluster.get("lc", "lake", namespace)))
+    cluster.kubectl("delete", "configmap", job["metadata"]["name"], "-n", namespace)
+    eventually(lambda: _plan_of(cluster, namespace, job))  # so it was looked at, and is still the one
+    assert job_of(cluster, namespace)["metadata"]["uid"] == job["metadata"]["uid"]
+
+    cluster.kubectl("delete", "job", job["metadata"]["name"], "-n", namespace)
+    second = eventually(lambda: _another(cluster, namespace, job))
+    assert second["spec"]["template"]["spec"]["nodeSelector"] == {"disk": "ssd"}
+
+
+def _is_heard(resource: dict[str, Any]) -> bool:
+    return bool(resource["status"]["observedGeneration"] == resource["metadata"]["generation"])
+
+
 def test_another_expression_replaces_the_job(cluster: Cluster, namespace: str, running: dict[str, Any]) -> None:
     first = job_of(cluster, namespace)
     changed = {**running, "spec": {**running["spec"], "columns": [*running["spec"]["columns"]]}}

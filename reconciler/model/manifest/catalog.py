@@ -16,6 +16,7 @@ from reconciler.model.manifest.common import (
     Model,
     Name,
 )
+from reconciler.model.manifest.pod import PodSettings
 
 Verb = Literal["read", "plan", "apply", "drop"]
 KubernetesNamespace = Annotated[str, Field(pattern=NAMESPACE_PATTERN)]
@@ -71,6 +72,9 @@ class Runtime(Model):
         Annotated[dict[str, str], Field(max_length=200)] | None,
         Field(description="Spark settings; only harmless keys are accepted."),
     ] = None
+    pod: Annotated[PodSettings | None, Field(description="Where the pods of type job run, and what they may take.")] = (
+        None
+    )
 
 
 class LakeCatalogSpec(Model):

@@ -14,19 +14,13 @@ from reconciler.model.manifest.column_checks import Columns, column_faults, nest
 from reconciler.model.manifest.layout_checks import layout_faults
 from reconciler.model.manifest.policy import LakePolicy, Rule
 from reconciler.model.manifest.ref_checks import maintenance_faults, ref_faults
+from reconciler.model.manifest.runtime_checks import runtime_faults
 from reconciler.model.manifest.table import LakeTable, LakeTableSpec
 from reconciler.model.property_keys import COMMENT, DISTRIBUTION_MODE, is_secret_key, loads_code, refusal
 from reconciler.model.type_strings import TypeTextError, parse_path
 
 _NAME_PART = re.compile(r"[^\s\x00-\x1f\x7f/\\\"'`;<>*?]+")
 _PASSWORD_IN_URL = re.compile(r"://[^/@\s]*:[^/@\s]*@")
-_SPARK_CONF = re.compile(
-    r"spark\.(sql\.(shuffle\.partitions|adaptive\.[\w.]+|files\.[\w.]+|parquet\.[\w.]+|broadcastTimeout"
-    r"|autoBroadcastJoinThreshold|optimizer\.[\w.]+|ansi\.enabled)"
-    r"|(executor|driver)\.(memory|memoryOverhead|cores|instances|maxResultSize)"
-    r"|dynamicAllocation\.[\w.]+|memory\.(fraction|storageFraction|offHeap\.enabled|offHeap\.size)"
-    r"|default\.parallelism|network\.timeout|task\.(cpus|maxFailures)|speculation|locality\.wait)"
-)
 
 
 def table_faults(table: LakeTable) -> list[Fault]:
@@ -120,20 +114,8 @@ def catalog_faults(catalog: LakeCatalog, *, is_tenant: bool = False) -> list[Fau
             faults.append(Fault(path, f"'{key}' holds a password inside a URL", "Put it into spec.secretRef."))
         elif is_tenant and value.lower().startswith(("file:", "sqlite:", "/")):
             faults.append(Fault(path, f"'{key}' names a local file", "Use an object store or a catalog server."))
-    runtime = catalog.spec.runtime
-    if runtime is not None:
-        place = ("spec", "runtime")
-        if runtime.type == "connect" and runtime.url is None:
-            faults.append(Fault(place, "type connect needs a url", "Write url: sc://host:15002."))
-        if runtime.type != "connect" and runtime.url is not None:
-            faults.append(Fault((*place, "url"), f"type {runtime.type} takes no url", "Write type: connect.", True))
-        if runtime.type != "job" and runtime.image is not None:
-            faults.append(Fault((*place, "image"), f"type {runtime.type} takes no image", "Write type: job.", True))
-        for key in runtime.spark_conf or {}:
-            if not _SPARK_CONF.fullmatch(key):
-                message = f"'{key}' is not among the Spark settings a LakeCatalog may make"
-                hint = "Allowed: shuffle, adaptive, parquet, memory, cores, dynamic allocation."
-                faults.append(Fault((*place, "sparkConf", key), message, hint, at_key=True))
+    if catalog.spec.runtime is not None:
+        faults += runtime_faults(catalog.spec.runtime)
     return faults
 
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from reconciler.model.faults import DocumentPath, Fault
-from reconciler.model.manifest import common
+from reconciler.model.manifest import common, pod
 from reconciler.model.manifest.schema import Schema, child, parts, resolved_schema
 from reconciler.model.quantities import DURATION_PATTERN, SIZE_PATTERN
 from reconciler.model.suggestions import did_you_mean
@@ -29,6 +29,13 @@ _PATTERN_WORDS = {
     common.CLOCK_PATTERN: ("is not a time of day", "Write 22:00."),
     common.MEMORY_PATTERN: ("is not an amount of memory", "Write 2Gi or 512Mi."),
     common.CONNECT_PATTERN: ("is not a Spark Connect URL", "Write sc://host:15002."),
+    pod.LABEL_KEY_PATTERN: ("is not a label's key", "Write team or example.com/team."),
+    pod.LABEL_VALUE_PATTERN: (
+        "is not a label's value",
+        "Use letters, digits, '-', '_' and '.', at most 63 characters.",
+    ),
+    pod.OBJECT_NAME_PATTERN: ("is not the name of an object", "Use lower-case letters, digits, '-' and '.'."),
+    pod.CPU_PATTERN: ("is not an amount of CPU", "Write 500m, 2 or 1.5."),
     common.ZONE_PATTERN: ("is not a time zone", "Write an IANA name such as Europe/Prague."),
 }
 _EXPECTED = {

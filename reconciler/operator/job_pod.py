@@ -1,0 +1,153 @@
+"""The pod of a data job: pure.
+
+It runs `laketable execute` on a plan document; it sees the catalog's Secret as files, has no API token, a read-only
+root and passes Pod Security "restricted". What a LakeCatalog asks of it (`runtime.pod`) says where it runs and what it
+may take; nothing of that reaches what is said here.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from reconciler.engines.job_command import execute_command
+from reconciler.model.manifest import LakeCatalog
+from reconciler.model.manifest.catalog import Runtime
+from reconciler.model.manifest.pod import PodSettings
+from reconciler.model.property_keys import CONNECT_TOKEN
+from reconciler.model.quantities import parse_size
+from reconciler.model.yaml import Data
+from reconciler.operator.objects import Json
+from reconciler.plan.runtimes import CONNECT
+
+CONTAINER = "laketable"
+PLAN_FILE, CATALOG_FILE = "plan.json.gz", "catalog.yaml"
+LAST_WORDS = "/dev/termination-log"
+WORK = "/etc/laketable/work"
+SECRETS = "/etc/laketable/secrets"
+TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105  (PySpark's name for it)
+TEMPORARY = "/tmp"  # noqa: S108  (an emptyDir of the pod; all that Spark and Python write lies below)
+_MEMORY = "2Gi"
+
+
+class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator's own options say about jobs."""
+
+    cluster: str
+    image: str
+    service_account: str
+    ttl_seconds: int
+    deadline_seconds: int
+
+
+def actor(cluster: str) -> str:
+    """Name who acts, as a table's history records it."""
+    return f"operator/{cluster}"
+
+
+def job_pod(name: str, catalog: LakeCatalog, settings: JobSettings, labels: Json, *, commits: bool) -> Json:
+    """Return the pod template of the Job of this name; `labels` are ours, which no LakeCatalog replaces."""
+    runtime = catalog.spec.runtime or Runtime()
+    asked = runtime.pod or PodSettings()
+    metadata: Json = {"labels": {**(asked.labels or {}), **labels}}
+    if asked.annotations:
+        metadata["annotations"] = {**asked.annotations}
+    return {"metadata": metadata, "spec": {**_placement(asked), **_pod(name, catalog, settings, commits)}}
+
+
+def _placement(asked: PodSettings) -> Json:
+    """Say where a pod runs, as the LakeCatalog asks."""
+    stated: Json = {}
+    if asked.node_selector:
+        stated["nodeSelector"] = {**asked.node_selector}
+    if asked.tolerations:
+        stated["tolerations"] = [toleration.model_dump(exclude_none=True) for toleration in asked.tolerations]
+    if asked.priority_class_name:
+        stated["priorityClassName"] = asked.priority_class_name
+    if asked.scheduler_name:
+        stated["schedulerName"] = asked.scheduler_name
+    if asked.image_pull_secrets:
+        stated["imagePullSecrets"] = [{"name": name} for name in asked.image_pull_secrets]
+    return stated
+
+
+def _pod(name: str, catalog: LakeCatalog, settings: JobSettings, commits: bool) -> Json:
+    runtime, secret = catalog.spec.runtime or Runtime(), catalog.spec.secret_ref
+    volumes: list[Data] = [{"name": "work", "configMap": {"name": name}}, _temporary(runtime.pod)]
+    mounts: list[Data] = [
+        {"name": "work", "mountPath": WORK, "readOnly": True},
+        {"name": "temporary", "mountPath": TEMPORARY},
+    ]
+    if secret is not None:
+        volumes.append({"name": "secret", "secret": {"secretName": secret.name, "defaultMode": 0o440}})
+        mounts.append({"name": "secret", "mountPath": f"{SECRETS}/{secret.name}", "readOnly": True})
+    environment: list[Data] = [
+        {"name": "LAKETABLE_PROJECT", "value": settings.cluster},
+        {"name": "LAKETABLE_ACTOR", "value": actor(settings.cluster)},
+        {"name": "LAKETABLE_SECRETS", "value": SECRETS},
+        *_writable(),
+    ]
+    if secret is not None and runtime.type == CONNECT:
+        token: Json = {"name": secret.name, "key": CONNECT_TOKEN, "optional": True}
+        environment.append({"name": TOKEN_VARIABLE, "valueFrom": {"secretKeyRef": token}})
+    files = [f"{WORK}/{CATALOG_FILE}"]
+    command: list[Data] = [*execute_command(f"{WORK}/{PLAN_FILE}", catalogs=files, result=LAST_WORDS, commits=commits)]
+    container: Json = {
+        "name": CONTAINER,
+        "image": runtime.image or settings.image,
+        "command": command,
+        "env": environment,
+        "workingDir": TEMPORARY,
+        "resources": _resources(runtime),
+        "volumeMounts": mounts,
+        "terminationMessagePolicy": "File",
+        "securityContext": _confined(),
+    }
+    return {
+        "restartPolicy": "Never",
+        "serviceAccountName": settings.service_account,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": _as_nobody(),
+        "containers": [container],
+        "volumes": volumes,
+    }
+
+
+def _as_nobody() -> Json:
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": 10001,
+        "runAsGroup": 10001,
+        "fsGroup": 10001,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def _confined() -> Json:
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def _writable() -> list[Data]:
+    """Lead all that writes to the one place that can be written to."""
+    kept: list[Data] = [{"name": name, "value": TEMPORARY} for name in ("HOME", "TMPDIR", "SPARK_LOCAL_DIRS")]
+    return [{"name": "LAKETABLE_CACHE", "value": "off"}, *kept]
+
+
+def _temporary(asked: PodSettings | None) -> Json:
+    size = asked.temporary_storage if asked is not None else None
+    return {"name": "temporary", "emptyDir": {"sizeLimit": size} if size else {}}
+
+
+def _resources(runtime: Runtime) -> Json:
+    """Ask for the driver's memory and a quarter more: Spark's own overhead lies outside the heap."""
+    asked = runtime.pod or PodSettings()
+    memory = parse_size((runtime.memory or _MEMORY).replace("g", "Gi").replace("m", "Mi"))
+    wanted: Json = {"cpu": asked.cpu_request or str(runtime.cores or 1), "memory": f"{memory * 5 // 4 // 2**20}Mi"}
+    limits: Json = {"memory": wanted["memory"]}
+    if asked.cpu_limit is not None:
+        limits["cpu"] = asked.cpu_limit
+    return {"requests": wanted, "limits": limits}

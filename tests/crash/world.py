@@ -19,7 +19,8 @@ import msgspec
 from tests.cli.lab import PROGRAM, ROOT, Lab, Result
 from tests.crash.recorder import CommitProxy
 
-TIMEOUT_SECONDS = 180
+TIMEOUT_SECONDS = 300
+GROUP_SECONDS = 120
 
 
 class World(Lab):
@@ -137,8 +138,8 @@ def kill_group(pid: int) -> None:
 
 
 def wait_for_group(pid: int) -> None:
-    """Wait until nothing that a process started runs any more; it must not take long."""
-    deadline = time.monotonic() + 20
+    """Wait until nothing that a process started runs any more."""
+    deadline = time.monotonic() + GROUP_SECONDS
     while time.monotonic() < deadline:
         try:
             os.killpg(pid, 0)

@@ -21,7 +21,7 @@ from tests.kube.cluster import Cluster
 from tests.kube.operator import condition
 
 Spec = dict[str, Any]
-STAGE_SECONDS, JOB_SECONDS = 60.0, 240.0
+STAGE_SECONDS, JOB_SECONDS = 180.0, 480.0
 FORMER = "__lt_old"
 """What the name of a former column ends with: which type it has is a matter of the way."""
 _OF_WORK = ("laketable.built.", "laketable.done.")

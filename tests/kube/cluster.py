@@ -33,7 +33,7 @@ from reconciler.errors import EnvironmentProblem
 from tests.kube.assets import kube_programs
 from tests.kube.client import Client, Object, Refused, named
 
-START_SECONDS = 60
+START_SECONDS = 180
 _CONTROLLERS = (
     "garbage-collector-controller,namespace-controller,job-controller,ttl-after-finished-controller,"
     "serviceaccount-controller"
@@ -187,7 +187,7 @@ class Cluster:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=300,
             env={"PATH": os.environ["PATH"], "HOME": str(self.folder)},
         )
         if check and done.returncode != 0:

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,15 @@ class Kubelet:
         self._thread.join(timeout=30)
         for _, process in self._running.values():
             _end(process)
+
+    @contextlib.contextmanager
+    def holding(self) -> Iterator[None]:
+        """Start no pod until the block ends."""
+        self.hold = True
+        try:
+            yield
+        finally:
+            self.hold = False
 
     def kill(self, name: str) -> None:
         """End a pod's process as the kernel does when memory runs out."""

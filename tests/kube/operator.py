@@ -21,6 +21,11 @@ from tests.kube.cluster import Cluster, die_with_parent, free_port
 ROOT = Path(__file__).parents[2]
 NAMESPACE = "laketable-system"
 ACCOUNT = "laketable-operator"
+PATIENCE = 120.0
+"""How many seconds are waited on a machine that may do much else: what comes early costs nothing, and no test is about
+time."""
+GRACE_SECONDS = 60.0
+"""After which Kubernetes kills a pod of the chart that was told to end."""
 _PROGRAM = "import sys; from reconciler.cli.main import run; sys.exit(run(sys.argv[1:]))"
 
 
@@ -45,7 +50,7 @@ def install(cluster: Cluster) -> Path:
 def install_crds(cluster: Cluster) -> None:
     """Install the CRDs and wait until the API server serves them."""
     cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
 
 
 class Operator:
@@ -95,9 +100,22 @@ class Operator:
     @property
     def metrics(self) -> dict[str, float]:
         """What it tells Prometheus now."""
-        return metrics(self._page)
+        try:
+            return metrics(self._page)
+        except OSError as error:
+            raise AssertionError("it does not listen yet") from error
 
-    def stop(self, number: int = signal.SIGTERM, seconds: float = 30.0) -> int:
+    def wait_idle(self) -> None:
+        """Wait until it leads and has looked at everything that it knows of; what comes by timers comes later."""
+
+        def is_idle() -> bool:
+            told = self.metrics
+            assert told["laketable_lease_held"] == told["laketable_ready"] == 1, "it does not lead yet"
+            return told["laketable_queue_depth"] == told["laketable_queue_working"] == 0
+
+        eventually(is_idle)
+
+    def stop(self, number: int = signal.SIGTERM, seconds: float = GRACE_SECONDS) -> int:
         """End it and return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
@@ -129,7 +147,7 @@ def running_operator(
             operator.stop(signal.SIGKILL)
 
 
-def eventually(check: Callable[[], Any], seconds: float = 60.0, pause: float = 0.1) -> Any:
+def eventually(check: Callable[[], Any], seconds: float = PATIENCE, pause: float = 0.1) -> Any:
     """Wait until `check` gives something true; the last answer or failure says what was missing."""
     deadline = time.monotonic() + seconds
     last: Any = None
@@ -186,7 +204,7 @@ def documents(path: Path) -> list[dict[str, Any]]:
     return [document for document in yaml.safe_load_all(path.read_text()) if document]
 
 
-def wait_for(cluster: Cluster, namespace: str, name: str, phase: str, seconds: float = 60.0) -> dict[str, Any]:
+def wait_for(cluster: Cluster, namespace: str, name: str, phase: str, seconds: float = PATIENCE) -> dict[str, Any]:
     """Wait until the status of a LakeTable's newest generation is in a phase."""
 
     def reached() -> dict[str, Any]:

@@ -13,13 +13,12 @@ import yaml
 from reconciler.catalogs.connection import explicit
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.model.table import TableIdent
-from tests.kube.campaign import Spec, leaves, spec_schema, states
+from tests.kube.campaign import STAGE_SECONDS, Spec, leaves, spec_schema, states
 from tests.kube.client import KINDS, Client
 from tests.kube.cluster import Cluster
 from tests.kube.operator import Operator, catalog, condition, eventually, policy, table
 from tests.operator.campaign_rules import CATALOG_RULES, POLICY_RULES, WAITS
 
-SECONDS = 60.0
 RULES = {"LakePolicy": POLICY_RULES, "LakeCatalog": CATALOG_RULES}
 PLURALS = {"LakePolicy": "lakepolicies", "LakeCatalog": "lakecatalogs"}
 
@@ -88,7 +87,7 @@ class Campaign:
             assert not odd, "\n".join(f"{path}: {told}" for path, told in odd.items())
             return {name: found[name] for name in shows}
 
-        result: Told = eventually(reached, SECONDS, 0.3)
+        result: Told = eventually(reached, STAGE_SECONDS, 0.3)
         return result
 
     def states(self) -> Told:

@@ -14,7 +14,7 @@ from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.model.table import TableIdent
 from tests.connect_server import TOKEN
 from tests.crash.operator.secrets import holds
-from tests.kube.campaign import Entry
+from tests.kube.campaign import JOB_SECONDS, Entry
 from tests.kube.cluster import Cluster
 from tests.kube.kubelet import Kubelet
 from tests.kube.operator import Operator, catalog, condition, eventually, policy, table, wait_for
@@ -58,9 +58,9 @@ def test_a_backfill_over_spark_connect_outlives_the_operator(
 ) -> None:
     spec = orders(cluster, namespace, served, connect_url)
     cluster.apply(with_computed(spec))
-    (job,) = eventually(lambda: cluster.list("jobs", namespace), 60)
+    (job,) = eventually(lambda: cluster.list("jobs", namespace))
     operator.restart()
-    done = wait_for(cluster, namespace, "orders", "InSync", 180)
+    done = wait_for(cluster, namespace, "orders", "InSync", JOB_SECONDS)
     assert condition(done, "BackfillComplete")["status"] == "True"
     ident = TableIdent((namespace,), "orders")
     assert sorted(row["double"] for row in values(served, ident)) == [number * 2 for number in range(10)]
@@ -77,7 +77,7 @@ def test_a_backfill_over_spark_connect_outlives_the_operator(
     more = with_computed(spec)
     more["spec"]["columns"].append({"name": "triple", "type": "long", "computed": {"expression": "amount * 3"}})
     cluster.apply(more)
-    refused = wait_for(cluster, namespace, "orders", "Retrying", 120)
+    refused = wait_for(cluster, namespace, "orders", "Retrying", JOB_SECONDS)
     assert condition(refused, "Ready")["reason"] == "Unauthenticated"
     assert "it wants another token" in condition(refused, "Ready")["message"]
     cluster.kubectl("delete", "laketable", "orders", "-n", namespace)
@@ -138,7 +138,7 @@ def test_views_and_type_changes_lead_to_the_same_whichever_way_they_came(
         assert counts() == [2, 2]
         new_rows(served, namespace, "second")  # the same rows once more: what a query gives of them stays the same
         cluster.kubectl("annotate", "lt", SOURCE, "-n", namespace, "laketable.dev/reconcile-now=1")
-        eventually(lambda: counts() == [4, 4] and not is_working(), 120, 0.5)
+        eventually(lambda: counts() == [4, 4] and not is_working(), JOB_SECONDS, 0.5)
         kept = walking.entries
         for number in range(max(map(len, WRONG.values()))):
             of_path = {path: entries[min(number, len(entries) - 1)] for path, entries in WRONG.items()}

@@ -13,6 +13,7 @@ from reconciler.engines.data_state import OPERATION_STAMP
 from reconciler.model.quantities import parse_size
 from reconciler.model.table import TableIdent
 from reconciler.operator.objects import read_time
+from tests.kube.campaign import JOB_SECONDS
 from tests.kube.cluster import Cluster
 from tests.kube.kubelet import Kubelet
 from tests.kube.operator import Operator, catalog, condition, eventually, table, wait_for
@@ -56,26 +57,28 @@ def test_a_computed_column_is_backfilled_by_a_job(
     lake: IcebergCatalog,
     orders: dict[str, Any],
 ) -> None:
+    eventually(lambda: operator.metrics["laketable_jobs_running"] == 0)  # those of other tests
+    operator.wait_idle()
     before = operator.metrics
-    kubelet.hold = True
-    cluster.apply(with_computed(orders))
-    running = wait_for(cluster, namespace, "orders", "Applying")
-    assert condition(running, "Ready")["reason"] == "JobRunning"
-    assert condition(running, "BackfillComplete")["status"] == "False"
-    (job,) = cluster.list("jobs", namespace)
-    operation = running["status"]["operation"]
-    assert operation["jobRef"] == f"{namespace}/{job['metadata']['name']}"
-    assert job["metadata"]["name"] == f"lt-orders-{operation['id']}"
-    kubelet.hold = False
+    with kubelet.holding():
+        cluster.apply(with_computed(orders))
+        running = wait_for(cluster, namespace, "orders", "Applying")
+        assert condition(running, "Ready")["reason"] == "JobRunning"
+        assert condition(running, "BackfillComplete")["status"] == "False"
+        (job,) = cluster.list("jobs", namespace)
+        operation = running["status"]["operation"]
+        assert operation["jobRef"] == f"{namespace}/{job['metadata']['name']}"
+        assert job["metadata"]["name"] == f"lt-orders-{operation['id']}"
+        # Now: a look that finds the Job ended takes both away.
+        (config_map,) = [m for m in cluster.list("configmaps", namespace) if m["metadata"]["name"].startswith("lt-")]
+        assert config_map["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
 
-    done = wait_for(cluster, namespace, "orders", "InSync", 120)
+    done = wait_for(cluster, namespace, "orders", "InSync", JOB_SECONDS)
     assert condition(done, "BackfillComplete")["status"] == "True"
     assert all(row["double"] == row["amount"] * 2 for row in values(lake, TableIdent((namespace,), "orders")))
     assert "operation" not in done["status"]
     plans = cluster.list("laketableplans", namespace)
     assert {plan["status"]["phase"] for plan in plans} == {"Applied"}
-    (config_map,) = [m for m in cluster.list("configmaps", namespace) if m["metadata"]["name"].startswith("lt-")]
-    assert config_map["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
     eventually(lambda: is_counted(before, operator.metrics))
     events = eventually(lambda: published(cluster, namespace))
     assert [event["regarding"]["name"] for event in events] == ["orders"]
@@ -105,11 +108,12 @@ def test_progress_flows_into_the_status_while_the_job_runs(
     cluster.apply(with_computed(orders))
     running = eventually(lambda: cluster.get("lt", "orders", namespace)["status"].get("operation"))
     job = running["jobRef"].partition("/")[2]
-    pod = eventually(lambda: [name for name in kubelet.names if name.startswith(job)], 60)[0]
-    eventually(lambda: lake.get_stamped(ident, OPERATION_STAMP, running["id"]), 120, 0.0)
+    pod = eventually(lambda: [name for name in kubelet.names if name.startswith(job)])[0]
+    eventually(lambda: lake.get_stamped(ident, OPERATION_STAMP, running["id"]), JOB_SECONDS, 0.0)
     kubelet.send(pod, signal.SIGSTOP)
     try:
-        half = eventually(lambda: _half_done(cluster, namespace), 60)
+        half = eventually(lambda: _half_done(cluster, namespace))
+        printed = cluster.kubectl("get", "laketables", "-n", namespace).stdout.splitlines()
     finally:
         kubelet.send(pod, signal.SIGCONT)
     assert half["id"] == running["id"]
@@ -117,9 +121,8 @@ def test_progress_flows_into_the_status_while_the_job_runs(
     done, _, whole = half["bytes"].partition("/")
     assert parse_size(done) < parse_size(whole)
     assert read_time(half["eta"]) > 0
-    printed = cluster.kubectl("get", "laketables", "-n", namespace).stdout.splitlines()
     assert half["progress"] in printed[1]
-    wait_for(cluster, namespace, "orders", "InSync", 120)
+    wait_for(cluster, namespace, "orders", "InSync", JOB_SECONDS)
     assert all(row["double"] == row["amount"] * 2 for row in values(lake, ident))
 
 
@@ -136,7 +139,7 @@ def test_a_job_that_dies_is_started_again(
     pod = eventually(lambda: [name for name in kubelet.names if name.startswith(job["metadata"]["name"])])[0]
     kubelet.kill(pod)
     cluster.kubectl("delete", "job", job["metadata"]["name"], "-n", namespace)
-    wait_for(cluster, namespace, "orders", "InSync", 120)
+    wait_for(cluster, namespace, "orders", "InSync", JOB_SECONDS)
     assert all(row["double"] == row["amount"] + 1 for row in values(lake, TableIdent((namespace,), "orders")))
 
 
@@ -151,11 +154,11 @@ def test_a_view_is_filled_and_refreshed_when_its_source_changes(
     del spec["spec"]["columns"]
     cluster.apply(spec)
     totals = TableIdent((namespace,), "totals")
-    fresh = wait_for(cluster, namespace, "totals", "InSync", 180)
+    fresh = wait_for(cluster, namespace, "totals", "InSync", JOB_SECONDS)
     assert condition(fresh, "Fresh")["status"] == "True"
     assert values(lake, totals) == [{"n": 10, "total": 45}]
     fill(lake, TableIdent((namespace,), "orders"), 5, "more")
-    eventually(lambda: values(lake, totals) == [{"n": 15, "total": 55}], 180, 1.0)
+    eventually(lambda: values(lake, totals) == [{"n": 15, "total": 55}], JOB_SECONDS, 1.0)
 
 
 def test_beside_a_cluster_a_subprocess_does_the_work(
@@ -167,6 +170,6 @@ def test_beside_a_cluster_a_subprocess_does_the_work(
     ident = TableIdent((namespace,), "orders")
     fill(lake, ident, 10)
     cluster.apply(with_computed(spec, "amount - 1"))
-    wait_for(cluster, namespace, "orders", "InSync", 120)
+    wait_for(cluster, namespace, "orders", "InSync", JOB_SECONDS)
     assert all(row["double"] == row["amount"] - 1 for row in values(lake, ident))
     assert cluster.list("jobs", namespace) == []

@@ -28,7 +28,7 @@ def test_quickstart_from_apply_to_ready_and_an_edit_alters_the_table(
         for document in documents(path):
             document["metadata"]["namespace"] = namespace
             cluster.apply(document)
-    cluster.kubectl("wait", "--for=condition=Ready", "laketables", "--all", "-n", namespace, "--timeout=20s")
+    cluster.kubectl("wait", "--for=condition=Ready", "laketables", "--all", "-n", namespace, "--timeout=120s")
     orders = TableIdent((namespace,), "orders")
     assert columns(rest_lake, orders)["order_id"] == "int"
 
@@ -109,7 +109,7 @@ def test_deleting_the_resource_retains_the_table_and_drop_takes_its_uuid(
         uuid = wait_for(cluster, namespace, name, "InSync")["status"]["table"]["uuid"]
         if name == "dropped":
             cluster.apply({**spec, "spec": {**spec["spec"], "approval": {"drop": uuid}}})
-        cluster.kubectl("delete", "laketable", name, "-n", namespace, "--timeout=20s")
+        cluster.kubectl("delete", "laketable", name, "-n", namespace, "--timeout=120s")
     assert columns(lake, TableIdent((namespace,), "kept"))
     assert columns(lake, TableIdent((namespace,), "unapproved"))
     with pytest.raises(TableNotFound):

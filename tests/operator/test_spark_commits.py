@@ -7,6 +7,7 @@ import pytest
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.model.bookkeeping import read
 from reconciler.model.table import TableIdent
+from tests.kube.campaign import JOB_SECONDS
 from tests.kube.cluster import Cluster
 from tests.kube.kubelet import Kubelet
 from tests.kube.operator import Operator, catalog, condition, table, wait_for
@@ -32,7 +33,7 @@ def test_format_version_3_in_a_sql_catalog_is_committed_by_a_job(
     planned = wait_for(cluster, namespace, "orders", "Planned")["status"]["plan"]
     spec["spec"] |= {"reconcile": {"mode": "Apply"}, "approval": {"plan": planned["hash"]}}  # it breaks old readers
     cluster.apply(spec)
-    done = wait_for(cluster, namespace, "orders", "InSync", 180)
+    done = wait_for(cluster, namespace, "orders", "InSync", JOB_SECONDS)
     seen = lake.get_table_spec(ident)
     assert seen.spec.format_version == 3
     assert seen.statistics.rows == 3

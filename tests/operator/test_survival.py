@@ -15,7 +15,7 @@ from reconciler.model.bookkeeping import read
 from reconciler.model.table import TableIdent
 from tests.crash.operator.secrets import holds
 from tests.kube.cluster import Cluster
-from tests.kube.operator import NAMESPACE, Operator, catalog, condition, eventually, table, wait_for
+from tests.kube.operator import ACCOUNT, NAMESPACE, Operator, catalog, condition, eventually, table, wait_for
 
 CANARY = "canary-4f9a1c"
 
@@ -34,7 +34,7 @@ def test_killed_again_and_again_it_applies_each_plan_once(
         cluster.apply(table("orders", namespace, *columns))
         time.sleep(0.12 * number)
         operator.restart()
-    wait_for(cluster, namespace, "orders", "InSync", 40)
+    wait_for(cluster, namespace, "orders", "InSync")
     seen = lake.get_table_spec(ident)
     assert [field.name for field in seen.spec.schema.fields] == [column.split()[0] for column in columns]
     plans = history(lake, ident)
@@ -59,14 +59,17 @@ def test_it_survives_its_api_server_and_etcd(
     cluster.start_api_server()
     cluster.wait_ready()
     cluster.apply(table("after", namespace, "id long"))
-    wait_for(cluster, namespace, "after", "InSync", 60)
+    wait_for(cluster, namespace, "after", "InSync")
     assert operator.process.poll() is None
 
 
-def test_sigterm_ends_it_soon_and_without_an_error(cluster: Cluster, operator: Operator) -> None:
-    started = time.monotonic()
+def test_sigterm_ends_it_within_the_time_a_pod_is_given_and_without_an_error(
+    cluster: Cluster, operator: Operator
+) -> None:
+    operator.wait_idle()
+    told = operator.log.count("released Lease")
     assert operator.restart(signal.SIGTERM) == 0
-    assert time.monotonic() - started < 10
+    assert operator.log.count("released Lease") == told + 1, "nothing was under way that it had to wait for"
 
 
 def test_5000_columns_from_a_config_map(
@@ -83,7 +86,7 @@ def test_5000_columns_from_a_config_map(
     wide = table("wide", namespace, schemaFrom={"configMap": {"name": "wide-columns"}})
     del wide["spec"]["columns"]
     cluster.apply(wide)
-    wait_for(cluster, namespace, "wide", "InSync", 60)
+    wait_for(cluster, namespace, "wide", "InSync")
     assert len(lake.get_table_spec(TableIdent((namespace,), "wide")).spec.schema.fields) == 5_000
 
 
@@ -95,7 +98,7 @@ def test_5000_columns_by_server_side_apply_and_one_more(
         broad = table("broad", namespace, *(f"column_{number} long" for number in range(count)))
         text = json.dumps(broad)
         cluster.kubectl("apply", "--server-side", "-f", "-", stdin=text)
-        wait_for(cluster, namespace, "broad", "InSync", 60)
+        wait_for(cluster, namespace, "broad", "InSync")
         assert len(lake.get_table_spec(ident).spec.schema.fields) == count
 
 
@@ -107,7 +110,7 @@ def test_a_namespace_full_of_tables_is_not_stuck_and_keeps_the_tables(
         cluster.apply(spec)
         uuid = wait_for(cluster, namespace, f"t{number}", "InSync")["status"]["table"]["uuid"]
         cluster.apply({**spec, "spec": {**spec["spec"], "approval": {"drop": uuid}}})
-    cluster.kubectl("delete", "namespace", namespace, "--timeout=60s")
+    cluster.kubectl("delete", "namespace", namespace, "--timeout=300s")
     assert len(lake.list_tables((namespace,))) == 5
 
 
@@ -156,6 +159,8 @@ def test_an_operator_that_lacks_a_right_says_so(
     role["metadata"] = {"name": "laketable-operator"}
     try:
         cluster.apply(role)
+        asked = ("auth", "can-i", "create", "laketableplans", f"--as=system:serviceaccount:{NAMESPACE}:{ACCOUNT}")
+        eventually(lambda: cluster.kubectl(*asked, check=False).stdout.strip() == "no")  # once it has read its roles
         cluster.apply(table("orders", namespace, "id long"))
         found = wait_for(cluster, namespace, "orders", "Stalled")
         assert condition(found, "Ready")["reason"] == "KubernetesForbidden"
@@ -163,4 +168,3 @@ def test_an_operator_that_lacks_a_right_says_so(
         cluster.apply({**role, "rules": rules})
     cluster.kubectl("annotate", "lt", "orders", "-n", namespace, "laketable.dev/reconcile-now=1")
     wait_for(cluster, namespace, "orders", "InSync")
-    assert NAMESPACE

@@ -12,7 +12,7 @@ from tests.crash.operator.scene import Scene, World, eventually, same
 from tests.crash.operator.stories import Story, held
 from tests.kube.client import Object
 
-SETTLE_SECONDS = 180.0
+SETTLE_SECONDS = 300.0
 RESYNCS = 5
 LOOK_SECONDS = 0.2
 QUIET_SECONDS = 0.5
@@ -82,6 +82,9 @@ class Told:
     def is_silent(self, scene: Scene) -> None:
         """Look again five times: not one write, and one read of the table each time."""
         scene.wait_for_pods()
+        if self.story.by_timer:  # the silence begins between two looks, not within one
+            seen = scene.looks(self.story.watched)
+            eventually(lambda: scene.looks(self.story.watched) > seen, self.patience)
         scene.wait_quiet(QUIET_SECONDS)
         scene.begin(self.story.watched)
         if self.story.by_timer:

@@ -29,7 +29,7 @@ from tests.kube.operator import eventually as within
 
 IMAGE = "laketable:crash"
 JOB = {"type": "job", "image": IMAGE, "memory": "1Gi", "cores": 1}
-SECONDS = 180.0
+SECONDS = 300.0
 """How long is waited on a machine that may do much else; nothing is asserted about the time."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ][0-9:.]+(Z|\+00:00)")
 _NUMBER = re.compile(r"\d{6,}")
@@ -143,7 +143,8 @@ class Scene:
         eventually(lambda: self.resource(name) is None)
 
     def wait_quiet(self, seconds: float = 1.0) -> None:
-        """Wait until nothing was written or read for a while: no look at a table is under way then."""
+        """Wait until no look is under way and nothing was written for a while: events are written beside the rest."""
+        self.world.operator.wait_idle()
         before, since = (-1, -1), time.monotonic()
         while time.monotonic() - since < seconds:
             done = (len(self.world.journal.tried), sum(self.world.journal.all_reads.values()))

@@ -198,6 +198,7 @@ def test_a_catalogs_secret_lies_in_nothing_that_the_operator_wrote(stage: World)
         scene.declare("orders", "id long", "x long", TOTAL)
         job = eventually(lambda: scene.status("orders").get("operation", {}).get("jobRef")).partition("/")[2]
         eventually(lambda: scene.world.client.get(CONFIG_MAPS, scene.namespace, job))
+        scene.wait_quiet()
         kept = [*written(stage.kube.requests), *written(stage.lake.requests)]
     # It was used: the catalog was asked with it.
     assert any(CANARY in value for request in stage.lake.requests for value in request.headers.values())

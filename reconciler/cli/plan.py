@@ -12,10 +12,12 @@ from reconciler.cli import options
 from reconciler.cli.console import note, say
 from reconciler.cli.project import Project, TableDocument, load_tables
 from reconciler.cli.results import show_proposals
-from reconciler.cli.workspace import Workspace, complain, worst
+from reconciler.cli.workspace import Workspace, complain, report, worst
 from reconciler.errors import ExitCode, InvalidInput
 from reconciler.pipeline import Approval, Proposal
+from reconciler.plan.amounts import plural
 from reconciler.plan.policy import Outcome
+from reconciler.render.report import Report, Verdict
 
 
 @click.command("plan")
@@ -105,4 +107,25 @@ def _write(out: str, proposals: list[Proposal], project: Project) -> None:
         Path(out).write_bytes(dump(proposals, project))
     except OSError as error:
         raise InvalidInput(f"Cannot write '{out}': {error.strerror}.", hint="Name another file.") from error
-    note(f"Wrote {out}. 'laketable apply {shlex.quote(out)}' carries out exactly this, as long as nothing moves.")
+    note(f"Wrote {out}. {_what_next(f'laketable apply {shlex.quote(out)}', [report(p) for p in proposals])}")
+
+
+def _what_next(command: str, reports: Sequence[Report]) -> str:
+    """Say what carries a plan file out, or what keeps it from that."""
+    refused = [r for r in reports if r.verdict in (Verdict.BLOCKED, Verdict.DENIED)]
+    if refused:
+        others = f" and {plural(len(refused) - 1, 'other table')}" if refused[1:] else ""
+        return f"'{command}' refuses {refused[0].name}{others}: {_why_refused(refused[0])} Then plan again."
+    waiting = [r for r in reports if r.verdict is Verdict.WAITING]
+    if not waiting:
+        return f"'{command}' carries out exactly this, as long as nothing moves."
+    hashes = [r.plan.hash for r in waiting if r.plan is not None]
+    flags = "--auto-approve" if all(r.flag_suffices for r in waiting) else " ".join(f"--approve {h}" for h in hashes)
+    return f"It waits for approval: '{command} {flags}' carries out exactly this, as long as nothing moves."
+
+
+def _why_refused(refused: Report) -> str:
+    if refused.verdict is Verdict.DENIED:
+        return f"{' '.join(refused.reasons[:1])} Change the manifest, or the policy that denies it."
+    codes = dict.fromkeys(f.code for f in refused.plan.findings if f.is_blocking) if refused.plan is not None else {}
+    return f"{', '.join(codes)}. Fix the manifest as the finding says."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.cli.lab import Lab
 
 ID = "name: id, type: long"
@@ -26,6 +28,62 @@ def test_a_plan_file_carried_elsewhere_does_not_leave_its_policies_behind(lab: L
         "error: plan.json: The plan was made with orders.yaml, which is not here, so its policies cannot be known. "
         "Apply the plan from the folder in which it was made, with the same files."
     ]
+
+
+def said_next(lab: Lab, *files: str) -> str:
+    """Write a plan file; return what is said of carrying it out."""
+    flags = [part for file in files for part in ("-f", file)]
+    (line,) = [line for line in lab.run("plan", *flags, "--out", "plan.json").err.splitlines() if "plan.json" in line]
+    return line
+
+
+@pytest.mark.parametrize(
+    ("after", "flag"),
+    [
+        pytest.param((ID, "name: more, type: string, doc: More"), "--auto-approve", id="asked"),
+        pytest.param((ID,), "--approve sha256:", id="destructive"),
+    ],
+)
+def test_a_plan_file_that_waits_comes_with_the_command_that_carries_it_out(
+    lab: Lab, after: tuple[str, ...], flag: str
+) -> None:
+    lab.apply(MORE)
+    lab.manifest(after)
+    said = said_next(lab, "orders.yaml")
+    assert said.startswith(f"Wrote plan.json. It waits for approval: 'laketable apply plan.json {flag}")
+    with lab.untouched():
+        assert lab.run("apply", "plan.json").code == 3
+    lab.ok(*said.split("'")[1].split()[1:])
+    assert lab.run("plan", "-f", "orders.yaml", "--detailed-exitcode").code == 0
+
+
+def test_a_plan_file_that_nobody_need_approve_says_so(lab: Lab) -> None:
+    lab.apply([ID])
+    lab.manifest(MORE)
+    lab.ok("approve", "-f", "orders.yaml")
+    said = said_next(lab, "orders.yaml")
+    assert said == "Wrote plan.json. 'laketable apply plan.json' carries out exactly this, as long as nothing moves."
+    lab.ok("apply", "plan.json")
+    assert list(lab.columns()) == ["id", "more"]
+
+
+def test_a_plan_file_that_is_refused_says_so(lab: Lab) -> None:
+    lab.apply([ID])
+    lab.manifest(["name: id, type: int"])
+    said = said_next(lab, "orders.yaml")
+    assert said.startswith("Wrote plan.json. 'laketable apply plan.json' refuses sales.orders: LK")
+    assert said.endswith(". Fix the manifest as the finding says. Then plan again.")
+
+    lab.apply([ID], name="others")
+    for name in ("orders", "others"):
+        lab.manifest(MORE, name=name)
+    lab.write("policy.yaml", DENIES)
+    assert said_next(lab, "orders.yaml", "others.yaml") == (
+        "Wrote plan.json. 'laketable apply plan.json' refuses sales.orders and 1 other table: LakePolicy gold denies "
+        "add-column. Ask first. Change the manifest, or the policy that denies it. Then plan again."
+    )
+    with lab.untouched():
+        assert lab.run("apply", "plan.json", "--auto-approve").code == 3
 
 
 def test_a_policy_of_another_folder_still_counts_for_the_plan_file(lab: Lab) -> None:

@@ -194,6 +194,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
         headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP_BY_HOP}
+        if self.upstream is not None and _has_ended(self.upstream):
+            self.upstream.close()
+            self.upstream = None
         for attempt in (1, 2):
             if self.upstream is None:
                 self.upstream = self.owner.connect()
@@ -204,7 +207,7 @@ class _Handler(BaseHTTPRequestHandler):
             except (http.client.RemoteDisconnected, ConnectionError, BrokenPipeError):
                 self.upstream.close()
                 self.upstream = None
-                # An idle connection that the upstream closed; only what is safe to repeat is repeated.
+                # The upstream closed it just now; only what is safe to repeat is repeated.
                 if attempt == 2 or self.command not in ("GET", "HEAD"):
                     return 502, {}, b""
                 continue
@@ -269,6 +272,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Stay silent."""
+
+
+def _has_ended(connection: http.client.HTTPConnection) -> bool:
+    """Say whether the other side closed an idle connection: it has nothing else to say between two requests."""
+    return connection.sock is not None and bool(select.select([connection.sock], [], [], 0)[0])
 
 
 def _end_with(client: socket.socket, upstream: socket.socket) -> None:

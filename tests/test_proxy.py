@@ -15,7 +15,9 @@ from tests.proxy import Fault, FaultProxy
 
 class _Upstream(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    timeout = 0.2  # for a client that says nothing more
     acted: list[str]
+    left: threading.Event
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -25,6 +27,11 @@ class _Upstream(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def finish(self) -> None:
+        super().finish()
+        self.connection.close()
+        self.left.set()
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -36,8 +43,13 @@ def acted() -> list[str]:
 
 
 @pytest.fixture
-def proxy(acted: list[str]) -> Iterator[FaultProxy]:
-    handler = type("Handler", (_Upstream,), {"acted": acted})
+def left() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def proxy(acted: list[str], left: threading.Event) -> Iterator[FaultProxy]:
+    handler = type("Handler", (_Upstream,), {"acted": acted, "left": left})
     upstream = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     upstream.daemon_threads = True
     thread = threading.Thread(target=upstream.serve_forever, args=(0.02,), daemon=True)
@@ -63,6 +75,19 @@ def test_without_a_fault_it_is_not_there(proxy: FaultProxy, acted: list[str]) ->
     assert acted == ["hello"]
     (seen,) = proxy.requests
     assert (seen.method, seen.path, seen.body, seen.upstream_status, seen.status) == ("POST", "/x", b"hello", 200, 200)
+
+
+def test_an_idle_connection_that_the_upstream_closed_costs_no_request(
+    proxy: FaultProxy, acted: list[str], left: threading.Event
+) -> None:
+    connection = http.client.HTTPConnection(proxy.uri.removeprefix("http://"), timeout=5)
+    for body in ("one", "two"):
+        connection.request("POST", "/x", body.encode())
+        response = connection.getresponse()
+        assert (response.status, response.read()) == (200, body.encode())
+        assert left.wait(60)
+    connection.close()
+    assert acted == ["one", "two"]
 
 
 def test_dropped_after_the_upstream_acted(proxy: FaultProxy, acted: list[str]) -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from reconciler.model.crds import KINDS
+from reconciler.operator.api import ApiConflict, KubeApi
+from reconciler.operator.connection import connect
+from reconciler.operator.objects import PLANS
+from reconciler.operator.plans import set_phase
+from reconciler.operator.store import Store, plan_entry
 from tests.kube.cluster import Cluster, KubectlError
 from tests.kube.operator import catalog, eventually, table
 
@@ -115,11 +122,11 @@ def test_what_never_changes(cluster: Cluster, namespace: str) -> None:
     cluster.apply(table("fixed", namespace, "id long", identifier="sales.other", renamedFrom="sales.fixed"))
 
 
-def test_of_a_plan_only_the_approval_changes(cluster: Cluster, namespace: str) -> None:
-    plan = {
+def a_plan(name: str, namespace: str) -> dict[str, Any]:
+    return {
         "apiVersion": "laketable.dev/v1alpha1",
         "kind": "LakeTablePlan",
-        "metadata": {"name": "orders-1", "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "tableRef": {"name": "orders", "uid": "1", "generation": 1},
             "identifier": "sales.orders",
@@ -132,6 +139,10 @@ def test_of_a_plan_only_the_approval_changes(cluster: Cluster, namespace: str) -
             "findings": [],
         },
     }
+
+
+def test_of_a_plan_only_the_approval_changes(cluster: Cluster, namespace: str) -> None:
+    plan = a_plan("orders-1", namespace)
     cluster.apply(plan)
     for path, value in (
         ("hash", "sha256:" + "b" * 64),
@@ -146,6 +157,28 @@ def test_of_a_plan_only_the_approval_changes(cluster: Cluster, namespace: str) -
         assert "never changes" in refused.value.stderr
     cluster.apply(with_(plan, "approved", True))
     assert cluster.get("laketableplan", "orders-1", namespace)["spec"]["approved"] is True
+
+
+def test_a_phase_is_not_written_over_what_somebody_else_wrote_meanwhile(
+    cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an operator does that was stopped between reading a plan and settling it."""
+    plan = with_(a_plan("orders-2", namespace), "tableRef.name", "nobody")  # whom no operator looks after
+    cluster.apply(plan)
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+
+    async def story() -> tuple[str, str]:
+        async with KubeApi(connect()) as api:
+            settled: Any = SimpleNamespace(api=api, store=Store(), now_ms=lambda: 0)  # all that is asked of a context
+            read = plan_entry(await api.get(PLANS, namespace, "orders-2"))
+            await asyncio.to_thread(cluster.apply, with_(plan, "approved", True))
+            with pytest.raises(ApiConflict):
+                await set_phase(settled, read, "Superseded")
+            meanwhile = plan_entry(await api.get(PLANS, namespace, "orders-2")).phase
+            await set_phase(settled, read, "Superseded")  # it was read again
+            return meanwhile, plan_entry(await api.get(PLANS, namespace, "orders-2")).phase
+
+    assert asyncio.run(story()) == ("", "Superseded")
 
 
 def _yaml(document: dict[str, Any]) -> str:

@@ -36,7 +36,7 @@ def laketable(cluster: Cluster, namespace: str, tmp_path: Path) -> Run:
     def run(*arguments: str, code: int = 0, user: Path | None = None) -> subprocess.CompletedProcess[str]:
         flags = ["-n", namespace, *(["--kubeconfig", str(user)] if user else [])]
         command = [str(cluster.programs / "kubectl"), "laketable", *arguments, *flags]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == code, done.stdout + done.stderr
         return done
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from reconciler.operator.objects import print_time
 from tests.kube.client import Refused
-from tests.kube.cluster import Cluster, die_with_parent
+from tests.kube.cluster import Cluster, KubectlError, die_with_parent
 
 POLL_SECONDS = 0.3
 IMAGE = "laketable:test"
@@ -114,7 +114,8 @@ class Kubelet:
                 phase = pod.get("status", {}).get("phase", "Pending")
                 is_ours = pod["spec"]["containers"][0].get("image") == self._image
                 if is_ours and uid not in self._running and phase == "Pending" and not self.hold:
-                    self._start(uid, pod)
+                    with contextlib.suppress(Refused, KubectlError):  # the next round tries again
+                        self._start(uid, pod)
             for uid in list(self._running):
                 self._look_after(uid, pods.get(uid))
 

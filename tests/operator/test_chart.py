@@ -54,7 +54,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def run_helm(helm: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([helm, *arguments], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([helm, *arguments], capture_output=True, text=True, check=False, timeout=300)
 
 
 def render(helm: Path, *values: str, only: tuple[str, ...] = ()) -> str:
@@ -224,7 +224,7 @@ def test_metrics_are_scraped_and_shown_where_that_is_asked_for(helm: Path, serve
     assert json.loads(shown["data"]["laketable.json"]) == json.loads((CHART / "files" / "dashboard.json").read_text())
 
     server.kubectl("apply", "-f", str(ROOT / "tests" / "kube" / "servicemonitor.yaml"))
-    server.kubectl("wait", "--for=condition=Established", "crd/servicemonitors.monitoring.coreos.com", "--timeout=30s")
+    server.kubectl("wait", "--for=condition=Established", "crd/servicemonitors.monitoring.coreos.com", "--timeout=120s")
     check = ("apply", "--dry-run=server", "--validate=strict", "-f", "-")
     eventually(lambda: server.kubectl(*check, stdin=rendered))
     with pytest.raises(KubectlError, match="intervall"):

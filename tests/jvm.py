@@ -20,7 +20,8 @@ from reconciler.errors import EnvironmentProblem
 
 ROOT = Path(__file__).resolve().parents[1]
 # A short job is over before the second compiler has paid for itself.
-_SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -Xlog:disable -Xlog:all=error:stderr"
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_SHORT = f"{SHORT_LIVED} -Xshare:auto -Xlog:disable -Xlog:all=error:stderr"
 # Spark makes classes without end, and each time there are more than ever before the whole heap is collected; a tenth of
 # the time of a long run went there.
 _ROOM = "-XX:MetaspaceSize=512m -Xms512m -Xmn256m"

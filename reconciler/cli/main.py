@@ -40,6 +40,7 @@ COMMANDS = {
     "maintain": ("reconciler.cli.maintain", "Do the upkeep that is due: compact, expire, delete orphan files."),
     "lineage": ("reconciler.cli.lineage", "Print which views read which tables and columns."),
     "execute": ("reconciler.cli.execute", "Run the data operations of a plan file: the entry point of data jobs."),
+    "executor": ("reconciler.cli.executor", "Run one Spark executor of a data job: Kubernetes starts it in a pod."),
     "operator": ("reconciler.operator.command", "Run the Kubernetes operator."),
     "catalogs": ("reconciler.cli.catalogs", "List the catalogs a manifest may name, and whether they answer."),
     "completion": ("reconciler.cli.completion", "Print the completion script for bash, zsh or fish."),

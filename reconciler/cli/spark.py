@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 
 from reconciler.catalogs.connection import EMBEDDED, CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.cli.console import note
+from reconciler.engines.executors import executors_conf
 from reconciler.model.manifest.catalog import Runtime
 from reconciler.ports import Engine, MetadataExecutor
 
@@ -74,7 +76,9 @@ def _profile(runtime: Runtime | None) -> dict[str, str]:
     conf = dict(runtime.spark_conf or {})
     if runtime.memory is not None:
         conf["spark.driver.memory"] = runtime.memory.removesuffix("i").lower()  # 2Gi and 2g are the same to the JVM
-    if runtime.cores is not None:
+    if runtime.executors is not None:
+        conf |= executors_conf(runtime.executors, os.environ)
+    elif runtime.cores is not None:
         conf["spark.master"] = f"local[{runtime.cores}]"
     return conf
 

@@ -19,6 +19,7 @@ from reconciler.engines.catalog_conf import extra_packages, spark_catalog_proper
 from reconciler.engines.class_archive import ClassArchive
 from reconciler.engines.java import Java, find_java
 from reconciler.engines.jvm import SHORT, SMALL, UNCHECKED_ARROW
+from reconciler.engines.python_sockets import unix_sockets
 from reconciler.errors import EnvironmentProblem
 
 if TYPE_CHECKING:
@@ -106,7 +107,10 @@ def _running(
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
     builder = SparkSession.builder.appName("laketable")
     packages = (*PACKAGES, *(f"{name}:{ICEBERG}" for name in extra_packages(catalog_conf)))
-    for key, value in {**_conf(packages, java, short=short, is_small=is_small), **settings}.items():
+    conf = {**_conf(packages, java, short=short, is_small=is_small), **settings}
+    if conf["spark.master"].startswith("local"):  # Python in other pods knows no folder of ours
+        conf = {**unix_sockets(), **conf}
+    for key, value in conf.items():
         builder = builder.config(key, value)
     try:
         with ended_unless_started():
@@ -165,6 +169,7 @@ def _conf(packages: tuple[str, ...], java: Java, *, short: bool, is_small: bool)
         conf["spark.jars.packages"] = ",".join(packages)
     else:
         conf["spark.driver.extraClassPath"] = os.pathsep.join(map(str, jars))
+        conf["spark.executor.extraClassPath"] = conf["spark.driver.extraClassPath"]  # of pods with the same image
         _archive = ClassArchive.of(java, jars, os.environ)
         options += _archive.options(makes=not short)
     conf["spark.driver.extraJavaOptions"] = " ".join(options)

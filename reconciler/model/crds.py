@@ -38,6 +38,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     is_written_by_people: bool = True
 
 
+def _only_of_jobs(field: str) -> str:
+    return f"!has(self.runtime) || !has(self.runtime.{field}) || self.runtime.type == 'job'"
+
+
 def _only_keys(field: str, allowed: Iterable[str], or_else: str = "") -> str:
     """Spell a rule about the keys `k` of a mapping of `runtime.pod`: these, or what else is said of them."""
     place = f"self.runtime.pod.{field}"
@@ -89,7 +93,8 @@ KINDS = {
         columns=(_READY, ("Format", "string", ".spec.format", 0), _AGE),
         rules=(
             ("self.format == oldSelf.format", "format never changes; make a new catalog instead"),
-            ("!has(self.runtime) || !has(self.runtime.pod) || self.runtime.type == 'job'", "pod is for type job only"),
+            (_only_of_jobs("pod"), "pod is for type job only"),
+            (_only_of_jobs("executors"), "executors are for type job only"),
             (_only_keys("labels", LABELS_WITH_PREFIX, "!k.contains('/') || "), "a pod's label has no prefix"),
             (_only_keys("annotations", ANNOTATIONS), "an annotation that a LakeCatalog may not set"),
         ),

@@ -43,6 +43,12 @@ def command() -> None:
     help="Who data jobs run as.",
 )
 @click.option(
+    "--job-driver-service-account",
+    envvar="LAKETABLE_JOB_DRIVER_SERVICE_ACCOUNT",
+    default="",
+    help="Who data jobs with executors run as: it may make pods; by default LakeCatalogs get no executors.",
+)
+@click.option(
     "--lease",
     default="laketable-operator",
     show_default=True,
@@ -109,6 +115,7 @@ def run_command(
     history_limit: int,
     job_image: str,
     job_service_account: str,
+    job_driver_service_account: str,
     lease: str,
     lease_seconds: int,
     no_lease: bool,
@@ -148,6 +155,7 @@ def run_command(
         history_limit=history_limit,
         job_image=job_image,
         job_service_account=job_service_account,
+        job_driver_service_account=job_driver_service_account,
         lease="" if no_lease else lease,
         lease_seconds=lease_seconds,
         identity=identity,

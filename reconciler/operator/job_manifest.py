@@ -11,8 +11,17 @@ import msgspec
 from reconciler.engines.job_command import pod_failure_policy
 from reconciler.model.manifest import LakeCatalog
 from reconciler.model.manifest.catalog import Runtime
-from reconciler.model.yaml_text import dump_yaml
-from reconciler.operator.job_pod import CATALOG_FILE, CONTAINER, PLAN_FILE, JobSettings, job_pod
+from reconciler.model.yaml_text import dump_data, dump_yaml
+from reconciler.operator.job_pod import (
+    CATALOG_FILE,
+    CONTAINER,
+    EXECUTOR_FILE,
+    PLAN_FILE,
+    JobSettings,
+    executor_pod,
+    has_executors,
+    job_pod,
+)
 from reconciler.operator.manifests import Wanted
 from reconciler.operator.objects import Json, Meta
 from reconciler.operator.plan_objects import planned
@@ -64,13 +73,7 @@ def job(
     name: str, table: Meta, catalog: LakeCatalog, plan: Plan, settings: JobSettings, *, commits: bool = False
 ) -> Json:
     """Return the Job of a plan's work on rows, or of its metadata commit."""
-    operations = work_ids(plan, commits=commits)
-    labels: Json = {
-        MANAGED_BY[0]: MANAGED_BY[1],
-        TABLE_LABEL: table.name,
-        TABLE_UID_LABEL: table.uid,
-        OPERATION_LABEL: operations[0],
-    }
+    labels = _labels(table, work_ids(plan, commits=commits)[0])
     return {
         "metadata": {
             "name": name,
@@ -91,26 +94,40 @@ def job(
     }
 
 
-def config_map(name: str, job_uid: str, wanted: Wanted, catalog: LakeCatalog, plan: Plan) -> Json:
-    """Return the ConfigMap that the pod waits for, owned by its Job."""
+def _labels(table: Meta, operation: str) -> Json:
+    """Say whose a Job is, its pods and their executors: they are found, and waited for, by these."""
+    return {
+        MANAGED_BY[0]: MANAGED_BY[1],
+        TABLE_LABEL: table.name,
+        TABLE_UID_LABEL: table.uid,
+        OPERATION_LABEL: operation,
+    }
+
+
+def config_map(job: Meta, table: Meta, wanted: Wanted, catalog: LakeCatalog, plan: Plan, settings: JobSettings) -> Json:
+    """Return the ConfigMap that the pod of a Job waits for, owned by the Job."""
     document = base64.b64encode(packed(wanted, plan)).decode()
+    texts: Json = {CATALOG_FILE: dump_yaml(for_job(catalog))}
+    if has_executors(catalog):
+        labels = _labels(table, job.labels.get(OPERATION_LABEL, ""))
+        texts[EXECUTOR_FILE] = dump_data(executor_pod(catalog, settings, labels))
     return {
         "metadata": {
-            "name": name,
+            "name": job.name,
             "namespace": catalog.metadata.namespace,
             "labels": {"app.kubernetes.io/managed-by": "laketable"},
-            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": job_uid}],
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": job.name, "uid": job.uid}],
         },
         "immutable": True,
-        "data": {CATALOG_FILE: dump_yaml(for_job(catalog))},
+        "data": texts,
         "binaryData": {PLAN_FILE: document},
     }
 
 
 def for_job(catalog: LakeCatalog) -> LakeCatalog:
-    """Return the LakeCatalog as a job needs it: Spark runs right there, or behind the address of Spark Connect."""
+    """Return the LakeCatalog as a job needs it: Spark runs right there, in executors, or behind an address."""
     stated = catalog.spec.runtime or Runtime()
-    kind = CONNECT if stated.type == CONNECT else LOCAL
+    kind = stated.type if stated.type == CONNECT or stated.executors is not None else LOCAL
     runtime = stated.model_copy(update={"type": kind, "image": None, "pod": None})
     checked = Runtime.model_validate(runtime.model_dump(exclude_none=True, exclude={"image", "pod"}))
     spec = catalog.spec.model_copy(update={"runtime": checked, "access": None})

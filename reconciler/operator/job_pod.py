@@ -2,13 +2,25 @@
 
 It runs `laketable execute` on a plan document; it sees the catalog's Secret as files, has no API token, a read-only
 root and passes Pod Security "restricted". What a LakeCatalog asks of it (`runtime.pod`) says where it runs and what it
-may take; nothing of that reaches what is said here.
+may take; nothing of that reaches what is said here. The pod of a job with executors is Spark's driver: it alone has a
+token, of an account that may make pods, and the executors' template lies beside its plan.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from reconciler.engines.executors import (
+    BLOCK_PORT,
+    DRIVER_PORT,
+    EXECUTOR_IMAGE,
+    EXECUTOR_TEMPLATE,
+    LOCAL_DIR_VOLUME,
+    POD_IP,
+    POD_NAME,
+    POD_NAMESPACE,
+    TEMPLATE_CONTAINER,
+)
 from reconciler.engines.job_command import execute_command
 from reconciler.model.manifest import LakeCatalog
 from reconciler.model.manifest.catalog import Runtime
@@ -20,7 +32,7 @@ from reconciler.operator.objects import Json
 from reconciler.plan.runtimes import CONNECT
 
 CONTAINER = "laketable"
-PLAN_FILE, CATALOG_FILE = "plan.json.gz", "catalog.yaml"
+PLAN_FILE, CATALOG_FILE, EXECUTOR_FILE = "plan.json.gz", "catalog.yaml", "executor.yaml"
 LAST_WORDS = "/dev/termination-log"
 WORK = "/etc/laketable/work"
 SECRETS = "/etc/laketable/secrets"
@@ -30,11 +42,12 @@ _MEMORY = "2Gi"
 
 
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator's own options say about jobs."""
+    """What the operator's own options say about jobs; `driver_account` is of jobs with executors, "": none may."""
 
     cluster: str
     image: str
     service_account: str
+    driver_account: str
     ttl_seconds: int
     deadline_seconds: int
 
@@ -46,12 +59,39 @@ def actor(cluster: str) -> str:
 
 def job_pod(name: str, catalog: LakeCatalog, settings: JobSettings, labels: Json, *, commits: bool) -> Json:
     """Return the pod template of the Job of this name; `labels` are ours, which no LakeCatalog replaces."""
-    runtime = catalog.spec.runtime or Runtime()
-    asked = runtime.pod or PodSettings()
+    asked = _asked(catalog)
+    spec = _pod(name, catalog, settings, drives=has_executors(catalog) and not commits, commits=commits)
+    return {"metadata": _metadata(asked, labels), "spec": {**_placement(asked), **spec}}
+
+
+def has_executors(catalog: LakeCatalog) -> bool:
+    """Say whether work on rows is done by executors in pods of their own."""
+    return catalog.spec.runtime is not None and catalog.spec.runtime.executors is not None
+
+
+def executor_pod(catalog: LakeCatalog, settings: JobSettings, labels: Json) -> Json:
+    """Return the template from which Spark makes executors: it adds the image, their size and what they are told."""
+    asked = _asked(catalog)
+    container: Json = {
+        "name": TEMPLATE_CONTAINER,
+        "command": ["laketable"],  # and Spark says: executor
+        "env": _writable(),
+        "workingDir": TEMPORARY,
+        "volumeMounts": [{"name": LOCAL_DIR_VOLUME, "mountPath": TEMPORARY}],
+        "securityContext": _confined(),
+    }
+    spec = {**_placement(asked), **_bare(settings.service_account, [container], [_temporary(asked, LOCAL_DIR_VOLUME)])}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(asked, labels), "spec": spec}
+
+
+def _asked(catalog: LakeCatalog) -> PodSettings:
+    runtime = catalog.spec.runtime
+    return runtime.pod if runtime is not None and runtime.pod is not None else PodSettings()
+
+
+def _metadata(asked: PodSettings, labels: Json) -> Json:
     metadata: Json = {"labels": {**(asked.labels or {}), **labels}}
-    if asked.annotations:
-        metadata["annotations"] = {**asked.annotations}
-    return {"metadata": metadata, "spec": {**_placement(asked), **_pod(name, catalog, settings, commits)}}
+    return metadata | {"annotations": {**asked.annotations}} if asked.annotations else metadata
 
 
 def _placement(asked: PodSettings) -> Json:
@@ -70,9 +110,10 @@ def _placement(asked: PodSettings) -> Json:
     return stated
 
 
-def _pod(name: str, catalog: LakeCatalog, settings: JobSettings, commits: bool) -> Json:
+def _pod(name: str, catalog: LakeCatalog, settings: JobSettings, *, drives: bool, commits: bool) -> Json:
     runtime, secret = catalog.spec.runtime or Runtime(), catalog.spec.secret_ref
-    volumes: list[Data] = [{"name": "work", "configMap": {"name": name}}, _temporary(runtime.pod)]
+    image, temporary = runtime.image or settings.image, _temporary(_asked(catalog), "temporary")
+    volumes: list[Data] = [{"name": "work", "configMap": {"name": name}}, temporary]
     mounts: list[Data] = [
         {"name": "work", "mountPath": WORK, "readOnly": True},
         {"name": "temporary", "mountPath": TEMPORARY},
@@ -85,6 +126,8 @@ def _pod(name: str, catalog: LakeCatalog, settings: JobSettings, commits: bool) 
         {"name": "LAKETABLE_ACTOR", "value": actor(settings.cluster)},
         {"name": "LAKETABLE_SECRETS", "value": SECRETS},
         *_writable(),
+        *_local_dirs(),
+        *(_of_driver(image) if drives else ()),
     ]
     if secret is not None and runtime.type == CONNECT:
         token: Json = {"name": secret.name, "key": CONNECT_TOKEN, "optional": True}
@@ -93,7 +136,7 @@ def _pod(name: str, catalog: LakeCatalog, settings: JobSettings, commits: bool) 
     command: list[Data] = [*execute_command(f"{WORK}/{PLAN_FILE}", catalogs=files, result=LAST_WORDS, commits=commits)]
     container: Json = {
         "name": CONTAINER,
-        "image": runtime.image or settings.image,
+        "image": image,
         "command": command,
         "env": environment,
         "workingDir": TEMPORARY,
@@ -102,15 +145,37 @@ def _pod(name: str, catalog: LakeCatalog, settings: JobSettings, commits: bool) 
         "terminationMessagePolicy": "File",
         "securityContext": _confined(),
     }
+    if not drives:
+        return _bare(settings.service_account, [container], volumes)
+    container["ports"] = [
+        {"name": "driver", "containerPort": DRIVER_PORT},
+        {"name": "blocks", "containerPort": BLOCK_PORT},
+    ]
+    return _bare(settings.driver_account, [container], volumes) | {"automountServiceAccountToken": True}
+
+
+def _bare(account: str, containers: list[Data], volumes: list[Data]) -> Json:
+    """Return a pod with no right but to run."""
     return {
         "restartPolicy": "Never",
-        "serviceAccountName": settings.service_account,
+        "serviceAccountName": account,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": _as_nobody(),
-        "containers": [container],
+        "containers": containers,
         "volumes": volumes,
     }
+
+
+def _of_driver(image: str) -> list[Data]:
+    """Tell a driver who it is: executors find it by its pod's address, which lives exactly as long as it does."""
+    known = {POD_NAME: "metadata.name", POD_NAMESPACE: "metadata.namespace", POD_IP: "status.podIP"}
+    fields: list[Data] = [
+        {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
+        for name, path in known.items()
+    ]
+    template: Json = {"name": EXECUTOR_TEMPLATE, "value": f"{WORK}/{EXECUTOR_FILE}"}
+    return [*fields, {"name": EXECUTOR_IMAGE, "value": image}, template]
 
 
 def _as_nobody() -> Json:
@@ -133,13 +198,18 @@ def _confined() -> Json:
 
 def _writable() -> list[Data]:
     """Lead all that writes to the one place that can be written to."""
-    kept: list[Data] = [{"name": name, "value": TEMPORARY} for name in ("HOME", "TMPDIR", "SPARK_LOCAL_DIRS")]
+    kept: list[Data] = [{"name": name, "value": TEMPORARY} for name in ("HOME", "TMPDIR")]
     return [{"name": "LAKETABLE_CACHE", "value": "off"}, *kept]
 
 
-def _temporary(asked: PodSettings | None) -> Json:
-    size = asked.temporary_storage if asked is not None else None
-    return {"name": "temporary", "emptyDir": {"sizeLimit": size} if size else {}}
+def _local_dirs() -> list[Data]:
+    """Say where Spark spills; in an executor's pod it says so itself."""
+    return [{"name": "SPARK_LOCAL_DIRS", "value": TEMPORARY}]
+
+
+def _temporary(asked: PodSettings, name: str) -> Json:
+    size = asked.temporary_storage
+    return {"name": name, "emptyDir": {"sizeLimit": size} if size else {}}
 
 
 def _resources(runtime: Runtime) -> Json:

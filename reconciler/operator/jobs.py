@@ -30,7 +30,7 @@ from reconciler.operator.job_manifest import (
     work_ids,
     work_keys,
 )
-from reconciler.operator.job_pod import JobSettings
+from reconciler.operator.job_pod import JobSettings, has_executors
 from reconciler.operator.local_jobs import Told
 from reconciler.operator.objects import (
     CONFIG_MAPS,
@@ -98,6 +98,11 @@ def require_jobs(ctx: Context, case: Case) -> None:
         )
     if kind == CONNECT:
         require_connect(runtime, name, allow_local=ctx.settings.allow_local_catalogs)
+    if has_executors(catalog) and not ctx.settings.job_driver_service_account:
+        raise EnvironmentProblem(
+            f"LakeCatalog {name} wants executors, and this operator lets no job make pods.",
+            hint="Start it with --job-driver-service-account (chart: jobs.executors), or remove runtime.executors.",
+        )
     if kind != LOCAL and not (runtime and runtime.image) and not ctx.settings.job_image:
         raise EnvironmentProblem(
             f"LakeCatalog {name} names no image for its jobs.",
@@ -224,15 +229,8 @@ async def _ensure_job(ctx: Context, case: Case, plan: Plan, commits: bool) -> Jo
 
 
 async def _start_job(ctx: Context, case: Case, plan: Plan, commits: bool) -> JobState:
-    settings = JobSettings(
-        cluster=ctx.settings.cluster,
-        image=ctx.settings.job_image,
-        service_account=ctx.settings.job_service_account,
-        ttl_seconds=ctx.settings.job_ttl_seconds,
-        deadline_seconds=ctx.settings.job_deadline_seconds,
-    )
     namespace, name = case.catalog.namespace, job_name(case.meta.name, work_ids(plan, commits=commits)[0])
-    made = job(name, case.meta, case.catalog.manifest, plan, settings, commits=commits)
+    made = job(name, case.meta, case.catalog.manifest, plan, _settings(ctx), commits=commits)
     try:
         raw = await ctx.api.create(JOBS, namespace, made)
         _tell_start(ctx, case, f"Job {namespace}/{name}")
@@ -243,13 +241,24 @@ async def _start_job(ctx: Context, case: Case, plan: Plan, commits: bool) -> Job
     return JobState(ref=f"{namespace}/{name}", is_running=True, operation=_operation_of(raw))
 
 
+def _settings(ctx: Context) -> JobSettings:
+    return JobSettings(
+        cluster=ctx.settings.cluster,
+        image=ctx.settings.job_image,
+        service_account=ctx.settings.job_service_account,
+        driver_account=ctx.settings.job_driver_service_account,
+        ttl_seconds=ctx.settings.job_ttl_seconds,
+        deadline_seconds=ctx.settings.job_deadline_seconds,
+    )
+
+
 async def _ensure_config_map(ctx: Context, case: Case, plan: Plan, raw: Json) -> None:
     """Hand the job its plan; a crash between the two writes leaves a pod that waits for this."""
     meta = meta_of(raw)
     try:
         await ctx.api.get(CONFIG_MAPS, meta.namespace, meta.name)
     except ApiNotFound:
-        body = config_map(meta.name, meta.uid, case.wanted, case.catalog.manifest, plan)
+        body = config_map(meta, case.meta, case.wanted, case.catalog.manifest, plan, _settings(ctx))
         try:
             await ctx.api.create(CONFIG_MAPS, meta.namespace, body)
         except ApiExists:

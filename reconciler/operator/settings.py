@@ -41,6 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     own_cloud_identity: bool = False
     job_image: str = ""
     job_service_account: str = "default"
+    job_driver_service_account: str = ""
     job_ttl_seconds: int = 600
     job_deadline_seconds: int = 24 * 3600
     grace_seconds: float = 20.0

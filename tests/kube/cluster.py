@@ -233,8 +233,13 @@ class Cluster:
         path.write_text(yaml.safe_dump(self._config({"token": token}, namespace)))
         return path
 
+    @property
+    def authority(self) -> bytes:
+        """The certificate by which to know the API server."""
+        return self._pki.path("ca.crt").read_bytes()
+
     def _config(self, user: dict[str, str], namespace: str = "default") -> dict[str, Any]:
-        authority = base64.b64encode(self._pki.path("ca.crt").read_bytes()).decode()
+        authority = base64.b64encode(self.authority).decode()
         return {
             "apiVersion": "v1",
             "kind": "Config",

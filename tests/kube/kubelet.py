@@ -31,6 +31,7 @@ POLL_SECONDS = 0.3
 IMAGE = "laketable:test"
 """The one image this node has; pods of others wait."""
 
+_ADDRESS = "127.0.0.1"
 _MESSAGE_BYTES = 4096
 _PROGRAM = "import sys; from reconciler.cli.main import run; sys.exit(run(sys.argv[1:]))"
 
@@ -138,8 +139,8 @@ class Kubelet:
         if command[:1] == ["laketable"]:
             command = [sys.executable, "-c", self._program, *command[1:]]
         kept = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "PYTHONPATH", "HOME") if name in os.environ}
-        place = pod["metadata"]["namespace"]
-        given = {entry["name"]: self._value(entry, place) for entry in container.get("env", [])}
+        given = {entry["name"]: self._value(entry, pod) for entry in container.get("env", [])}
+        kept |= self._account(pod, folder)
         values = {name: translated(value) for name, value in given.items() if value is not None}
         environment = {**kept, **values, **self._environment}
         with (folder / "log").open("wb") as log:
@@ -157,10 +158,39 @@ class Kubelet:
         (folder / "command").write_text(shlex.join(command))
         self._report(pod, "Running", {"running": {"startedAt": print_time(int(time.time() * 1000))}})
 
-    def _value(self, entry: dict[str, Any], namespace: str) -> str | None:
+    def _account(self, pod: dict[str, Any], folder: Path) -> dict[str, str]:
+        """Give a pod that wants one its service account's token; say where, for the usual place is none of this node's.
+
+        These are the variables by which Spark's client of the API server is told of it.
+        """
+        meta = pod["metadata"]
+        if not any("projected" in volume for volume in pod["spec"].get("volumes", [])):
+            return {}
+        bound = ("--bound-object-kind=Pod", f"--bound-object-name={meta['name']}", f"--bound-object-uid={meta['uid']}")
+        account = ("create", "token", pod["spec"]["serviceAccountName"], "-n", meta["namespace"], *bound)
+        (folder / "token").write_text(self._cluster.kubectl(*account).stdout.strip())
+        (folder / "ca.crt").write_bytes(self._cluster.authority)
+        _, _, address = self._cluster.server.rpartition("/")
+        host, _, port = address.rpartition(":")
+        return {
+            "KUBERNETES_SERVICE_HOST": host,
+            "KUBERNETES_SERVICE_PORT": port,
+            "KUBERNETES_AUTH_SERVICEACCOUNT_TOKEN": str(folder / "token"),
+            "KUBERNETES_CERTS_CA_FILE": str(folder / "ca.crt"),
+        }
+
+    def _value(self, entry: dict[str, Any], pod: dict[str, Any]) -> str | None:
         """Return what a variable is set to; None: it is optional, and its Secret does not have it."""
         if "valueFrom" not in entry:
             return str(entry.get("value", ""))
+        namespace = pod["metadata"]["namespace"]
+        if "fieldRef" in entry["valueFrom"]:
+            known = {
+                "metadata.name": pod["metadata"]["name"],
+                "metadata.namespace": namespace,
+                "status.podIP": _ADDRESS,
+            }
+            return str(known[entry["valueFrom"]["fieldRef"]["fieldPath"]])
         reference = entry["valueFrom"]["secretKeyRef"]
         data = self._cluster.get("secret", reference["name"], namespace).get("data", {})
         if reference["key"] not in data and reference.get("optional"):
@@ -240,7 +270,8 @@ class Kubelet:
             "state": state,
         }
         conditions = [{"type": "Ready", "status": "True" if phase == "Running" else "False"}]
-        patch = {"status": {"phase": phase, "containerStatuses": [status], "conditions": conditions}}
+        addresses = {"podIP": _ADDRESS, "podIPs": [{"ip": _ADDRESS}]}
+        patch = {"status": {**addresses, "phase": phase, "containerStatuses": [status], "conditions": conditions}}
         meta = pod["metadata"]
         self._cluster.kubectl(
             *("patch", "pod", meta["name"], "-n", meta["namespace"], "--subresource=status", "--type=merge"),

@@ -47,6 +47,12 @@ def install(cluster: Cluster) -> Path:
     return kubeconfig
 
 
+def let_drive(cluster: Cluster, namespace: str) -> None:
+    """Give a namespace the account of drivers, which may make executors' pods."""
+    text = (ROOT / "charts" / "raw" / "executors" / "driver.yaml").read_text()
+    cluster.kubectl("apply", "-f", "-", stdin=text.replace("namespace: sales", f"namespace: {namespace}"))
+
+
 def install_crds(cluster: Cluster) -> None:
     """Install the CRDs and wait until the API server serves them."""
     cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))

@@ -40,6 +40,8 @@ spec:
       cpuRequest: 500m
       cpuLimit: "2"
       temporaryStorage: 20Gi
+    executors: {instances: 4, memory: 8Gi, cores: 2}
+    sparkConf: {spark.executor.memoryOverhead: 1g}
 """
 
 
@@ -81,6 +83,17 @@ def test_catalogs_and_policies_are_accepted(text: str) -> None:
         (CATALOG, "memory: 2Gi", "memory: §lots", "spec.runtime.memory: 'lots' is not an amount of memory."),
         (CATALOG, "[read]", "[§write]", "spec.access[0].verbs[0]: expected one of apply, drop, plan, read, found"),
         (JOB, "type: job", "type: local", "7:5: spec.runtime.pod: type local takes no pod."),
+        (JOB, "type: job", "type: local", "18:5: spec.runtime.executors: type local takes no executors."),
+        (JOB, "instances: 4", "instances: §0", "spec.runtime.executors.instances: 0 is too small; the least is 1."),
+        (
+            JOB,
+            "instances: 4",
+            "§master: k8s://https://evil, instances: 4",
+            "spec.runtime.executors.master: unknown key",
+        ),
+        (JOB, "memoryOverhead", "instances", '19:17: spec.runtime.sparkConf["spark.executor.instances"]: \'spark.exec'),
+        (JOB, "spark.executor.memoryOverhead", "spark.dynamicAllocation.enabled", "19:17: spec.runtime.sparkConf["),
+        (JOB, "spark.executor.memoryOverhead", "spark.kubernetes.namespace", "19:17: spec.runtime.sparkConf["),
         (JOB, "labels:", "§hostNetwork:", "spec.runtime.pod.hostNetwork: unknown key 'hostNetwork'."),
         (JOB, "schedulerName:", "§serviceAccountName:", "spec.runtime.pod.serviceAccountName: unknown key"),
         (

@@ -228,6 +228,10 @@ def job(**stated: Any) -> Spec:
     return {"runtime": {"type": "job", **stated}}
 
 
+def executors(**stated: Any) -> Spec:
+    return job(executors={"instances": 1, **stated})
+
+
 def pod(**stated: Any) -> Spec:
     return job(pod=stated)
 
@@ -418,4 +422,25 @@ CATALOG_RULES: dict[str, Rule] = {
         in_status=True,
     ),
     **POD_RULES,
+    "runtime.executors.instances": Rule(
+        a=executors(instances=1),
+        b=executors(instances=2),
+        shows=(WAITS, WAITS),
+        wrong=executors(instances=0),
+        said="greater than or equal to 1",
+    ),
+    "runtime.executors.memory": Rule(
+        a=executors(memory="1Gi"),
+        b=executors(memory="2g"),
+        shows=(WAITS, WAITS),
+        wrong=executors(memory="much"),
+        said="should match",
+    ),
+    "runtime.executors.cores": Rule(
+        a=executors(cores=1),
+        b=executors(cores=2),
+        shows=(WAITS, WAITS),
+        wrong={"runtime": {"type": "local", "executors": {"instances": 1, "cores": 2}}},
+        said="executors are for type job only",
+    ),
 }

@@ -13,7 +13,7 @@ from reconciler.catalogs.connection import explicit
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.errors import EnvironmentProblem
 from reconciler.operator.objects import TABLES
-from tests.jvm import quick_jvm
+from tests.jvm import SHORT_LIVED, quick_jvm
 from tests.kube.assets import kube_programs
 from tests.kube.client import Client
 from tests.kube.cluster import Cluster, running_cluster
@@ -46,14 +46,16 @@ def operator(
 ) -> Iterator[Operator]:
     """Run the operator for all tests that do not start one of their own."""
     log = tmp_path_factory.mktemp("operator") / "operator.log"
-    with running_operator(operator_kubeconfig, log, ["--job-image", "laketable:test"], **quick_jvm()) as running:
+    options = ["--job-image", "laketable:test", "--job-driver-service-account", "laketable-driver"]
+    with running_operator(operator_kubeconfig, log, options, **quick_jvm()) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def kubelet(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
     """Run the pods of Jobs."""
-    environment = {"HOME": os.environ["HOME"], **quick_jvm()}  # where jars are cached
+    # HOME is where jars are cached; executors' JVMs are not started by Spark's launcher, which reads the others.
+    environment = {"HOME": os.environ["HOME"], "JAVA_TOOL_OPTIONS": SHORT_LIVED, **quick_jvm()}
     with Kubelet(cluster, tmp_path_factory.mktemp("kubelet"), environment) as playing:
         yield playing
 

@@ -30,7 +30,9 @@ RAW = {
     "webhook.yaml": ("webhook",),
     "user-roles.yaml": ("user-roles",),
     "monitoring/service-monitor.yaml": ("metrics",),
+    "executors/driver.yaml": ("executors",),
 }
+EXECUTORS = ("jobs.executors.enabled=true", "jobs.namespaces={sales}")
 MONITORED = ("metrics.serviceMonitor.enabled=true", "metrics.dashboard.enabled=true")
 HEADER = "# Rendered from charts/laketable by its tests; do not edit.\n"
 _HELM_LABELS = re.compile(r"^ +(helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n", re.MULTILINE)
@@ -84,7 +86,7 @@ def test_the_chart_has_no_other_crds() -> None:
 
 @pytest.mark.parametrize("name", RAW)
 def test_the_raw_manifests_are_the_charts(helm: Path, golden: Golden, name: str) -> None:
-    values = MONITORED if "/" in name else ()
+    values = {"monitoring": MONITORED, "executors": EXECUTORS}.get(name.partition("/")[0], ())
     rendered = "".join(render(helm, *values, only=(template,)) for template in RAW[name])
     text = re.sub(r"\n{2,}", "\n", _HELM_LABELS.sub("", rendered))
     golden.check_file(ROOT / "charts" / "raw" / name, HEADER + text)

@@ -20,11 +20,17 @@ from reconciler.operator.job_manifest import (
 from reconciler.operator.job_pod import TOKEN_VARIABLE, JobSettings
 from reconciler.operator.manifests import read_table
 from reconciler.operator.objects import Meta
+from reconciler.operator.store import OPERATION_LABEL
 from reconciler.plan.operations import Backfill, BackfillColumn, Operation, OperationClass, OperationKind, Plan, Refresh
 from tests.kube.cluster import Cluster, KubectlError
 
 SETTINGS = JobSettings(
-    cluster="test", image="laketable:1", service_account="default", ttl_seconds=600, deadline_seconds=3600
+    cluster="test",
+    image="laketable:1",
+    service_account="default",
+    driver_account="laketable-driver",
+    ttl_seconds=600,
+    deadline_seconds=3600,
 )
 OPERATION = "0123456789abcdef"
 TABLE = Meta(name="orders", uid="11111111-2222-3333-4444-555555555555", namespace="sales", generation=3)
@@ -64,6 +70,14 @@ def _table() -> Any:
     }
 
 
+def work(catalog: LakeCatalog) -> Any:
+    """Return what a Job is handed."""
+    its_job = Meta(
+        name="lt-orders-1", uid="uid-1", namespace="sales", generation=1, labels={OPERATION_LABEL: OPERATION}
+    )
+    return config_map(its_job, TABLE, read_table(_table(), "test"), catalog, plan(), SETTINGS)
+
+
 @pytest.mark.parametrize("name", ["orders", "o" * 63, "a.b_c", "x"])
 def test_job_names_fit_and_name_the_operation(name: str) -> None:
     made = job_name(name, OPERATION)
@@ -90,12 +104,7 @@ def test_a_restricted_namespace_accepts_the_pod_and_the_document_holds_no_secret
     cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", stdin=json.dumps(pod))
     whole = {"apiVersion": "batch/v1", "kind": "Job", **made}
     cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", stdin=json.dumps(whole))
-    wanted = read_table(_table(), "test")
-    handed: Any = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        **config_map("lt-orders-1", "uid-1", wanted, catalog, plan()),
-    }
+    handed: Any = {"apiVersion": "v1", "kind": "ConfigMap", **work(catalog)}
     cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", stdin=json.dumps(handed))
     assert "secret" not in handed["data"]["catalog.yaml"].lower().replace("secretref", "")
 

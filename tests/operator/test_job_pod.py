@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,8 +12,8 @@ import pytest
 from reconciler.model.manifest import LakeCatalog
 from reconciler.operator.job_manifest import TABLE_UID_LABEL, for_job, job
 from tests.kube.cluster import Cluster, KubectlError
-from tests.kube.operator import catalog
-from tests.operator.test_job_manifest import SETTINGS, TABLE, lake, plan
+from tests.kube.operator import catalog, eventually, let_drive
+from tests.operator.test_job_manifest import SETTINGS, TABLE, lake, plan, work
 
 ASKED: dict[str, Any] = {
     "labels": {"team": "sales", "app.kubernetes.io/part-of": "lake"},
@@ -103,11 +105,103 @@ def test_a_restricted_namespace_accepts_the_pod_with_all_that_can_be_asked(
         _try(cluster, pod)
 
 
+EXECUTORS = {"instances": 2, "memory": "4Gi", "cores": 2}
+
+
+def executor_template(lake_: LakeCatalog) -> Any:
+    """Return what the driver reads executors' pods from."""
+    import yaml
+
+    return yaml.safe_load(work(lake_)["data"]["executor.yaml"])
+
+
+def test_only_the_driver_of_a_job_with_executors_may_make_pods() -> None:
+    plain, driving = lake("sales"), lake("sales", executors=EXECUTORS)
+    committing: Any = job("lt-orders-1", TABLE, driving, plan(), SETTINGS, commits=True)
+    for pod in (template_of(plain)["spec"], committing["spec"]["template"]["spec"], executor_template(driving)["spec"]):
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["serviceAccountName"] == "default"
+    pod = template_of(driving)["spec"]
+    assert pod["automountServiceAccountToken"] is True
+    assert pod["serviceAccountName"] == "laketable-driver"
+    assert "executor.yaml" not in work(plain)["data"]
+
+
+def test_an_executors_pod_is_confined_as_its_driver_and_sees_no_secret() -> None:
+    lake_ = lake("sales", executors=EXECUTORS, pod=ASKED)
+    template, driver = executor_template(lake_), template_of(lake_)
+    assert template["metadata"] == driver["metadata"], "found, waited for and stopped as the driver is"
+    spec, (container,) = template["spec"], template["spec"]["containers"]
+    (of_driver,) = driver["spec"]["containers"]
+    assert spec["securityContext"] == driver["spec"]["securityContext"]
+    assert container["securityContext"] == of_driver["securityContext"]
+    for key in ("nodeSelector", "tolerations", "schedulerName", "imagePullSecrets"):
+        assert spec[key] == driver["spec"][key]
+    assert spec["volumes"] == [{"name": "spark-local-dir-1", "emptyDir": {"sizeLimit": "20Gi"}}]
+    assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/tmp"]
+    assert container["command"] == ["laketable"]
+
+
+def test_a_job_with_executors_is_told_of_them() -> None:
+    handed = for_job(lake("sales", executors=EXECUTORS, pod=ASKED, image="x:1")).spec.runtime
+    assert handed is not None
+    assert handed.executors is not None
+    assert (handed.type, handed.pod, handed.image, handed.executors.instances) == ("job", None, None, 2)
+
+
+@pytest.mark.parametrize("kind", ["driver", "executor"])
+def test_a_restricted_namespace_accepts_driver_and_executors(
+    cluster: Cluster, operator_kubeconfig: object, kind: str
+) -> None:
+    namespace = cluster.create_namespace(f"driven-{kind}", **{"pod-security.kubernetes.io/enforce": "restricted"})
+    let_drive(cluster, namespace)
+    lake_ = lake(namespace, executors=EXECUTORS, pod=ASKED)
+    template = template_of(lake_) if kind == "driver" else executor_template(lake_)
+    template["spec"]["containers"][0].setdefault("image", "laketable:1")  # Spark adds it
+    metadata = {"name": "asked", "namespace": namespace, **template["metadata"]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+    made = json.loads(_try(cluster, pod, "-o", "json"))
+    has_token = any("projected" in volume for volume in made["spec"]["volumes"])
+    assert has_token == (kind == "driver")
+    pod["spec"]["containers"][0]["securityContext"] = {}
+    with pytest.raises(KubectlError, match="restricted"):
+        _try(cluster, pod)
+
+
+def test_a_driver_may_do_what_its_role_says_and_nothing_else(cluster: Cluster, operator_kubeconfig: object) -> None:
+    namespace, other = cluster.create_namespace("driving"), cluster.create_namespace("driven-by-nobody")
+    let_drive(cluster, namespace)
+    user = f"--as=system:serviceaccount:{namespace}:laketable-driver"
+
+    def may(question: str, place: str = namespace) -> bool:
+        return cluster.kubectl("auth", "can-i", *question.split(), "-n", place, user, check=False).stdout == "yes\n"
+
+    for verb in ("get", "list", "watch", "create", "delete", "deletecollection"):
+        eventually(partial(_yes, partial(may, f"{verb} pods")))
+    asked = [
+        *(f"{verb} pods" for verb in ("update", "patch")),
+        *(f"create pods --subresource={part}" for part in ("exec", "attach", "portforward", "binding", "eviction")),
+        *("get pods --subresource=log", "patch pods --subresource=ephemeralcontainers", "get secrets", "list secrets"),
+        *("get configmaps", "create configmaps", "get services", "create services"),
+        "create serviceaccounts --subresource=token",
+        *("get persistentvolumeclaims", "create jobs.batch", "get lakecatalogs.laketable.dev"),
+        *("patch laketables.laketable.dev", "create rolebindings.rbac.authorization.k8s.io"),
+    ]
+    assert [question for question in asked if may(question)] == []
+    assert not may("get pods", other)
+
+
+def _yes(ask: Callable[[], bool]) -> bool:
+    return ask()
+
+
 @pytest.mark.parametrize(
     ("runtime", "said"),
     [
         ({"type": "local", "pod": {}}, "pod is for type job only"),
         ({"type": "connect", "url": "sc://spark:15002", "pod": {}}, "pod is for type job only"),
+        ({"type": "local", "executors": {"instances": 1}}, "executors are for type job only"),
+        ({"type": "job", "executors": {}}, "spec.runtime.executors.instances: Required value"),
         ({"type": "job", "pod": {"labels": {"laketable.dev/table": "x"}}}, "label has no prefix"),
         ({"type": "job", "pod": {"annotations": {"iam.amazonaws.com/role": "x"}}}, "may not set"),
         ({"type": "job", "pod": {"hostNetwork": True}}, 'unknown field "spec.runtime.pod.hostNetwork"'),

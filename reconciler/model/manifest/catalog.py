@@ -48,6 +48,14 @@ class AccessGrant(Model):
     ]
 
 
+class Executors(Model):
+    """Spark's executors in pods of their own, beside the job's."""
+
+    instances: Annotated[int, Field(description="How many pods.", ge=1, le=1000)]
+    memory: Annotated[Annotated[str, Field(pattern=MEMORY_PATTERN)], Field(description="Memory of each: 4Gi.")] = "2Gi"
+    cores: Annotated[Annotated[int, Field(ge=1, le=128)], Field(description="Tasks that each runs at once.")] = 1
+
+
 class Runtime(Model):
     """Where Spark runs for this catalog's data jobs."""
 
@@ -75,6 +83,10 @@ class Runtime(Model):
     pod: Annotated[PodSettings | None, Field(description="Where the pods of type job run, and what they may take.")] = (
         None
     )
+    executors: Annotated[
+        Executors | None,
+        Field(description="Executors of type job in pods of their own; without them Spark runs in the job's pod."),
+    ] = None
 
 
 class LakeCatalogSpec(Model):

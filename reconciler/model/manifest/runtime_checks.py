@@ -16,6 +16,7 @@ _SPARK_CONF = re.compile(
     r"|dynamicAllocation\.[\w.]+|memory\.(fraction|storageFraction|offHeap\.enabled|offHeap\.size)"
     r"|default\.parallelism|network\.timeout|task\.(cpus|maxFailures)|speculation|locality\.wait)"
 )
+_OF_EXECUTORS = re.compile(r"spark\.(executor\.(memory|cores|instances)|dynamicAllocation\..*)")
 _PLACE = ("spec", "runtime")
 
 
@@ -26,7 +27,7 @@ def runtime_faults(runtime: Runtime) -> Iterator[Fault]:
         yield Fault(_PLACE, "type connect needs a url", "Write url: sc://host:15002.")
     if kind != "connect" and runtime.url is not None:
         yield Fault((*_PLACE, "url"), f"type {kind} takes no url", "Write type: connect.", True)
-    for key, stated in (("image", runtime.image), ("pod", runtime.pod)):
+    for key, stated in (("image", runtime.image), ("pod", runtime.pod), ("executors", runtime.executors)):
         if kind != "job" and stated is not None:
             yield Fault((*_PLACE, key), f"type {kind} takes no {key}", "Write type: job.", True)
     if runtime.pod is not None:
@@ -36,3 +37,6 @@ def runtime_faults(runtime: Runtime) -> Iterator[Fault]:
             message = f"'{key}' is not among the Spark settings a LakeCatalog may make"
             hint = "Allowed: shuffle, adaptive, parquet, memory, cores, dynamic allocation."
             yield Fault((*_PLACE, "sparkConf", key), message, hint, at_key=True)
+        elif runtime.executors is not None and _OF_EXECUTORS.fullmatch(key):
+            message = f"'{key}' is said twice: runtime.executors says how many and how large"
+            yield Fault((*_PLACE, "sparkConf", key), message, "Remove it.", at_key=True)

@@ -1,0 +1,138 @@
+"""Executors in pods of their own: the driver asks this API server for them, they compute, and they go with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.catalogs.iceberg import IcebergCatalog
+from reconciler.model.table import TableIdent
+from tests.kube.cluster import Cluster
+from tests.kube.kubelet import Kubelet
+from tests.kube.operator import Operator, catalog, condition, eventually, let_drive, table, wait_for
+from tests.operator.test_jobs import JOB, fill, values, with_computed
+
+pytestmark = pytest.mark.spark  # in the pods
+
+EXECUTORS = {**JOB, "executors": {"instances": 2, "memory": "512Mi"}, "pod": {"labels": {"team": "sales"}}}
+BACKEND, DAEMON = b"KubernetesExecutorBackend", b"reconciler.engines.splice.daemon"
+
+
+@pytest.fixture
+def orders(cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog) -> dict[str, Any]:
+    """A table with two files, whose catalog's jobs have executors."""
+    let_drive(cluster, namespace)
+    spec = table("orders", namespace, "id long", "amount long")
+    cluster.apply(spec)
+    wait_for(cluster, namespace, "orders", "InSync")
+    for ingest in ("one", "two"):
+        fill(lake, TableIdent((namespace,), "orders"), 10, ingest)
+    properties = {key: str(value) for key, value in lake.settings.properties.items()}
+    cluster.apply(catalog("lake", namespace, properties, runtime=EXECUTORS))
+    return spec
+
+
+def executors(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
+    """List the pods that a driver asked for."""
+    found = cluster.list("pods", namespace)
+    return [pod for pod in found if pod["metadata"].get("labels", {}).get("spark-role") == "executor"]
+
+
+def pair(cluster: Cluster, namespace: str, owner: str) -> list[dict[str, Any]]:
+    """Return the two executors of a driver."""
+    found = executors(cluster, namespace)
+    owned = [pod for pod in found if pod["metadata"]["ownerReferences"][0]["name"] == owner]
+    assert len(owned) == 2
+    return owned
+
+
+def driver_of(cluster: Cluster, kubelet: Kubelet, namespace: str, *known: str) -> str:
+    """Name the pod that drives the job of a namespace, once it runs."""
+    (job,) = cluster.list("jobs", namespace)
+    (driver,) = [
+        name
+        for name in kubelet.names
+        if name.startswith(job["metadata"]["name"]) and "-exec-" not in name and name not in known
+    ]
+    return driver
+
+
+def workers_of_executors() -> bool:
+    """Say whether Python that splices runs below an executor's JVM."""
+    return any(BACKEND in _command(_parent(process)) for process in _processes() if DAEMON in _command(process))
+
+
+def _processes() -> list[str]:
+    return [path.name for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def _command(process: str) -> bytes:
+    try:
+        return Path("/proc", process, "cmdline").read_bytes()
+    except OSError:  # it ended
+        return b""
+
+
+def _parent(process: str) -> str:
+    try:
+        return Path("/proc", process, "stat").read_text().rpartition(")")[2].split()[1]
+    except OSError:
+        return ""
+
+
+def test_a_column_is_computed_by_executors_that_the_driver_asked_for(
+    cluster: Cluster, kubelet: Kubelet, namespace: str, lake: IcebergCatalog, orders: dict[str, Any]
+) -> None:
+    cluster.apply(with_computed(orders))
+    driver = eventually(lambda: driver_of(cluster, kubelet, namespace), 60)
+    asked = eventually(lambda: pair(cluster, namespace, driver), 60)
+    (job,) = cluster.list("jobs", namespace)
+    for pod in asked:
+        labels = pod["metadata"]["labels"]
+        assert labels.items() >= {"team": "sales", "laketable.dev/table": "orders"}.items()
+        assert labels["laketable.dev/table-uid"] == job["metadata"]["labels"]["laketable.dev/table-uid"]
+        assert not any("projected" in volume or "secret" in volume for volume in pod["spec"]["volumes"])
+    eventually(workers_of_executors, 120, 0.1)
+    done = wait_for(cluster, namespace, "orders", "InSync", 120)
+    assert condition(done, "BackfillComplete")["status"] == "True"
+    rows = values(lake, TableIdent((namespace,), "orders"))
+    assert len(rows) == 20
+    assert all(row["double"] == row["amount"] * 2 for row in rows)
+    assert "could not be spliced" not in kubelet.log(driver)
+    assert "ERROR" not in kubelet.log(driver), "all that it asked of the API server was granted"
+    eventually(lambda: not executors(cluster, namespace), 60)
+
+
+@pytest.mark.crash
+def test_executors_go_with_a_driver_that_is_killed_and_the_next_one_goes_on(
+    cluster: Cluster, kubelet: Kubelet, namespace: str, lake: IcebergCatalog, orders: dict[str, Any]
+) -> None:
+    cluster.apply(with_computed(orders))
+    first = eventually(lambda: driver_of(cluster, kubelet, namespace), 60)
+    lost = {pod["metadata"]["name"] for pod in eventually(lambda: pair(cluster, namespace, first), 60)}
+    eventually(lambda: lost <= set(kubelet.names), 60)
+    kubelet.kill(first)
+    eventually(lambda: not lost & set(kubelet.names), 120)  # they see that nobody drives them
+    second = eventually(lambda: driver_of(cluster, kubelet, namespace, first), 120)
+    eventually(lambda: pair(cluster, namespace, second), 60)
+    wait_for(cluster, namespace, "orders", "InSync", 180)
+    rows = values(lake, TableIdent((namespace,), "orders"))
+    assert len(rows) == 20
+    assert all(row["double"] == row["amount"] * 2 for row in rows)
+    for job in cluster.list("jobs", namespace):
+        cluster.kubectl("delete", "job", job["metadata"]["name"], "-n", namespace)
+    eventually(lambda: not executors(cluster, namespace), 60)
+
+
+@pytest.mark.crash
+def test_a_deleted_job_takes_driver_and_executors_with_it(
+    cluster: Cluster, kubelet: Kubelet, namespace: str, orders: dict[str, Any]
+) -> None:
+    cluster.apply(with_computed(orders))
+    driver = eventually(lambda: driver_of(cluster, kubelet, namespace), 60)
+    eventually(lambda: pair(cluster, namespace, driver), 60)
+    cluster.kubectl("delete", "lt", "orders", "-n", namespace, "--timeout=120s")
+    eventually(lambda: not cluster.list("pods", namespace), 120)
+    eventually(lambda: not [name for name in kubelet.names if name.startswith(driver)], 60)

@@ -38,7 +38,11 @@ def connect_server(folder: Path, lakes: Mapping[str, Mapping[str, str]]) -> Iter
     finally:
         del os.environ[_VARIABLE]
         server.terminate()
-        server.wait(timeout=20)
+        try:
+            server.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
 
 
 def _command(lakes: Mapping[str, Mapping[str, str]], port: int) -> list[str]:
@@ -67,7 +71,7 @@ def _command(lakes: Mapping[str, Mapping[str, str]], port: int) -> list[str]:
 
 
 def _address(server: subprocess.Popen[bytes], port: int, log: Path) -> str:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while time.monotonic() < deadline:
         assert server.poll() is None, log.read_text()[-2000:]
         with socket.socket() as probe:

@@ -91,7 +91,7 @@ class Lab:
     def process(self, *args: object, environ: Mapping[str, str] | None = None) -> Result:
         """Run the program as a process of its own, to its end."""
         process = self.start(*args, environ=environ)
-        out, err = process.communicate(timeout=180)
+        out, err = process.communicate(timeout=300)
         return Result(process.returncode, out, err)
 
     def write(self, name: str, text: str) -> Path:

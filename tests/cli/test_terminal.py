@@ -18,6 +18,8 @@ from tests.cli.lab import PROGRAM, Lab
 
 ID = "name: id, type: long"
 NOTE = "name: note, type: string"
+SECONDS = 180.0
+"""How long is waited for a process on a machine that may do much else."""
 
 
 class Terminal:
@@ -34,7 +36,7 @@ class Terminal:
 
     def until(self, wanted: str) -> str:
         """Read until a text is there, or the program ended."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + SECONDS
         while wanted not in self.text and self._read(deadline):
             pass
         assert wanted in self.text, self.text
@@ -56,11 +58,11 @@ class Terminal:
 
     def end(self) -> int:
         """Read to the end; return the exit code."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + SECONDS
         while self._read(deadline):
             pass
         os.close(self.master)
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=SECONDS)
 
     def _read(self, deadline: float) -> bool:
         ready, _, _ = select.select([self.master], [], [], max(0.0, deadline - time.monotonic()))
@@ -198,20 +200,20 @@ def test_a_reader_that_leaves_early_is_no_error_to_speak_of(lab: Lab) -> None:
     process.stdout.close()
     assert process.stderr.read() == ""
     process.stderr.close()
-    assert process.wait(timeout=60) in {0, 1}
+    assert process.wait(timeout=SECONDS) in {0, 1}
 
 
 def test_an_interrupt_while_waiting_for_the_catalog_exits_130(lab: Lab) -> None:
     lab.manifest([ID])
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(60)
+        silent.settimeout(SECONDS)
         uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
         environ = {"PYICEBERG_CATALOG__LAKE__URI": uri, "PYICEBERG_CATALOG__LAKE__TYPE": "rest"}
         process = lab.start("apply", "-f", "orders.yaml", "--auto-approve", environ=environ)
         connection, _ = silent.accept()
         connection.recv(100)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=SECONDS)
         connection.close()
     assert process.returncode == 130, out + err
     assert err.splitlines()[-1].startswith("error: interrupted")

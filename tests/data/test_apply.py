@@ -70,7 +70,7 @@ def test_a_job_that_ended_half_way_is_taken_up_by_the_next_apply(
         os.killpg(process.pid, how)  # the job and its JVM too
     else:
         process.send_signal(how)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert process.returncode != 0
     assert all(row.get("total") is None for row in lab.rows())
     left = branches(lab)

@@ -90,7 +90,7 @@ def interrupted(process: subprocess.Popen[str], how: signal.Signals) -> tuple[li
             break
     below = children_of(process.pid)
     os.killpg(process.pid, how)  # all of it, as a terminal does
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     return below, [line for line in err.splitlines() if line and not line.startswith(_OF_JAVA)]
 
 

@@ -68,7 +68,7 @@ def play(scenario: Scenario, limits: Limits | None = None, group: Callable[[Key]
             recorder.gate.set()
             await queue.drain(1)
 
-    asyncio.run(asyncio.wait_for(main(), 10))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 async def settle() -> None:

@@ -82,6 +82,14 @@ def is_running(process: int) -> bool:
         return False
 
 
+def all_end(processes: list[int]) -> bool:
+    """Wait for the ends of processes whose parent has ended."""
+    deadline = time.monotonic() + 60
+    while any(map(is_running, processes)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not any(map(is_running, processes))
+
+
 def interrupted(process: subprocess.Popen[str], how: signal.Signals) -> tuple[list[int], list[str]]:
     """Wait for the first progress, interrupt, wait for the end; return what ran below the process, and its remarks."""
     assert process.stdout is not None
@@ -104,10 +112,7 @@ def test_ctrl_c_ends_the_jvm_too_and_the_next_apply_goes_on(lab: Lab, jobs_insid
     assert process.returncode == 130
     assert said == ["error: interrupted; nothing was half-applied. Run the same command again to go on."]
     assert len(below) >= 2, "there was no job, or no JVM"
-    deadline = time.monotonic() + 60
-    while any(map(is_running, below)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not any(map(is_running, below)), "something outlived the program"
+    assert all_end(below), "something outlived the program"
     assert all(row.get("total") is None for row in lab.rows())
     # the job itself, as Kubernetes ends it
     lab.run("plan", "-f", path, "--out", "plan.json")
@@ -115,7 +120,7 @@ def test_ctrl_c_ends_the_jvm_too_and_the_next_apply_goes_on(lab: Lab, jobs_insid
     below, said = interrupted(job, signal.SIGTERM)
     assert job.returncode == 130
     assert [line.partition(";")[0] for line in said] == ["error: interrupted"]
-    assert not any(map(is_running, below)), "the JVM outlived its job"
+    assert all_end(below), "the JVM outlived its job"
     result = lab.ok("apply", "-f", path)
     assert "published total" in result.out
     assert sorted((r["id"], r["total"]) for r in lab.rows()) == [(n, n * 3) for n in range(4)]

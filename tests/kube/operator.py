@@ -114,12 +114,15 @@ class Operator:
     def wait_idle(self) -> None:
         """Wait until it leads and has looked at everything that it knows of; what comes by timers comes later."""
 
-        def is_idle() -> bool:
-            told = self.metrics
-            assert told["laketable_lease_held"] == told["laketable_ready"] == 1, "it does not lead yet"
-            return told["laketable_queue_depth"] == told["laketable_queue_working"] == 0
+        eventually(lambda: self.looks_if_idle() is not None)
 
-        eventually(is_idle)
+    def looks_if_idle(self) -> float | None:
+        """Count the looks that it has ended; None while one is under way or due."""
+        told = self.metrics
+        assert told["laketable_lease_held"] == told["laketable_ready"] == 1, "it does not lead yet"
+        if told["laketable_queue_depth"] or told["laketable_queue_working"]:
+            return None
+        return sum(value for name, value in told.items() if name.startswith("laketable_reconcile_seconds_count"))
 
     def stop(self, number: int = signal.SIGTERM, seconds: float = GRACE_SECONDS) -> int:
         """End it and return its exit code."""

@@ -82,11 +82,8 @@ class Told:
     def is_silent(self, scene: Scene) -> None:
         """Look again five times: not one write, and one read of the table each time."""
         scene.wait_for_pods()
-        if self.story.by_timer:  # the silence begins between two looks, not within one
-            seen = scene.looks(self.story.watched)
-            eventually(lambda: scene.looks(self.story.watched) > seen, self.patience)
         scene.wait_quiet(QUIET_SECONDS)
-        scene.begin(self.story.watched)
+        scene.begin_between_looks(self.story.watched)
         if self.story.by_timer:
             eventually(lambda: scene.looks(self.story.watched) > RESYNCS, self.patience)
         else:

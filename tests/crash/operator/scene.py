@@ -109,6 +109,16 @@ class Scene:
         """Let the journal begin, with this table as the story's own."""
         self.world.journal.begin(self.namespace, name)
 
+    def begin_between_looks(self, name: str) -> None:
+        """Let the journal begin while no look is under way: half of one would be counted."""
+
+        def has_begun() -> bool:
+            ended = self.world.operator.looks_if_idle()
+            self.begin(name)
+            return ended is not None and ended == self.world.operator.looks_if_idle()
+
+        eventually(has_begun)
+
     # ------------------------------------------------------------ how it is
 
     def resource(self, name: str) -> Object | None:

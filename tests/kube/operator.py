@@ -165,7 +165,7 @@ def eventually(check: Callable[[], Any], seconds: float = PATIENCE, pause: float
             last = check()
             if last:
                 return last
-        except (AssertionError, KeyError, ValueError, IndexError) as error:
+        except (AssertionError, KeyError, ValueError, IndexError, OSError) as error:
             last = error
         time.sleep(pause)
     raise AssertionError(f"not within {seconds} s: {last!r}")

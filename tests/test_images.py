@@ -68,6 +68,12 @@ def test_images_and_pods_agree_on_the_user_and_on_where_it_may_write() -> None:
     assert f"-Djava.io.tmpdir={TEMPORARY}" in DOCKERFILE
 
 
+def test_an_executors_pod_runs_a_command_that_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """Spark gives the template's container the argument `executor`, as it would give it to its own image."""
+    assert run(["executor"]) == 1
+    assert "SPARK_EXECUTOR_MEMORY is not set" in capsys.readouterr().err
+
+
 def test_what_is_copied_is_there_and_no_dockerignore_hides_it() -> None:
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     let_through = {line.removeprefix("!") for line in ignored if line.startswith("!")}

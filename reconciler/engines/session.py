@@ -32,6 +32,7 @@ ICEBERG_RUNTIME = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{ICEBERG}"
 SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.54.1.0"
 PACKAGES = (ICEBERG_RUNTIME, SQLITE_JDBC)
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+DOCTOR_HINT = "`laketable doctor` checks the parts"
 INSTALL_HINT = "Run `pip install 'laketable[spark]'`."
 
 Catalog = tuple[str, Mapping[str, str]]
@@ -116,9 +117,11 @@ def _running(
         with ended_unless_started():
             return builder.getOrCreate()
     except Exception as error:
+        is_driver = conf["spark.master"].startswith("k8s:")
+        checks = "its service account must be let make pods (docs/runtimes.md)" if is_driver else DOCTOR_HINT
         raise EnvironmentProblem(
             f"Spark did not start with {java.origin} (Java {java.version}).",
-            hint="What Spark printed above says why; `laketable doctor` checks the parts.",
+            hint=f"What Spark printed above says why; {checks}.",
         ) from error
 
 

@@ -54,15 +54,20 @@ from reconciler.plan.operations import Plan
 from reconciler.plan.runtimes import CONNECT, JOB, LOCAL
 
 logger = logging.getLogger("laketable.operator")
+_POD_SECONDS = 10
 _FILES, _BYTES = "deleted-data-files", "removed-files-size"
 """What Iceberg writes into the summary of a snapshot that replaces files."""
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job is: running, or ended with what it said last; `operation`: the id it was started with."""
+    """How a job is: running, or ended with what it said last; `operation`: the id it was started with.
+
+    `lacks_pod`: Kubernetes makes none for it, or has not yet made the next one.
+    """
 
     ref: str
     is_running: bool
+    lacks_pod: bool = False
     operation: str = ""
     age_seconds: int = 0
     progress: Progress | None = None
@@ -140,6 +145,8 @@ def found_of(case: Case, plan: Plan, state: JobState, applied: Applied | None, *
     summary = "Spark commits the plan." if commits else data_operations(plan)[0].summary
     if state.is_running:
         operation = state.operation or work_ids(plan, commits=commits)[0]
+        if state.lacks_pod:
+            summary = f"Job {state.ref} has no pod; 'kubectl describe job' says why. It is to: {summary}"
         running = Running(operation=operation, job=state.ref, progress=state.progress, age_seconds=state.age_seconds)
         # Upkeep runs while the table is what the spec says: that keeps it ready.
         reason = Reason.IN_SYNC if case.plan.is_empty else Reason.JOB_RUNNING
@@ -216,7 +223,9 @@ async def _ensure_job(ctx: Context, case: Case, plan: Plan, commits: bool) -> Jo
         found = await _state(ctx, raw)
         if its & wanted and found.is_running:
             age = (ctx.now_ms() - read_time(text_at(raw, "metadata", "creationTimestamp"))) // 1000
-            state, started = msgspec.structs.replace(found, age_seconds=age), text_at(raw, "status", "startTime")
+            lacks_pod = age > _POD_SECONDS and not int_at(raw, "status", "active")
+            state = msgspec.structs.replace(found, age_seconds=age, lacks_pod=lacks_pod)
+            started = text_at(raw, "status", "startTime")
             await _ensure_config_map(ctx, case, plan, raw)
         else:  # it ended, or does what the spec no longer asks for
             await ctx.api.delete(JOBS, namespace, meta.name, uid=meta.uid)

@@ -84,6 +84,12 @@ def test_catalogs_and_policies_are_accepted(text: str) -> None:
         (CATALOG, "[read]", "[§write]", "spec.access[0].verbs[0]: expected one of apply, drop, plan, read, found"),
         (JOB, "type: job", "type: local", "7:5: spec.runtime.pod: type local takes no pod."),
         (JOB, "type: job", "type: local", "18:5: spec.runtime.executors: type local takes no executors."),
+        (
+            JOB,
+            "memory: 8Gi",
+            "memory: §449m",
+            "spec.runtime.executors.memory: an executor needs at least 450Mi, and this",
+        ),
         (JOB, "instances: 4", "instances: §0", "spec.runtime.executors.instances: 0 is too small; the least is 1."),
         (
             JOB,

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from reconciler.engines.executors import BLOCK_PORT, DRIVER_PORT
 from reconciler.errors import EnvironmentProblem
 from tests.goldens import Golden
 from tests.kube.assets import chart_programs
@@ -179,6 +180,29 @@ def test_cert_manager_makes_the_certificate_where_it_is_asked_to(helm: Path) -> 
     assert objects(theirs, "Certificate")[0]["spec"]["issuerRef"] == {"kind": "ClusterIssuer", "name": "theirs"}
 
 
+def test_only_where_executors_are_let_may_a_job_make_pods_or_be_connected_to(helm: Path) -> None:
+    def of_jobs(rendered: str) -> Any:
+        (policy_,) = [f for f in objects(rendered, "NetworkPolicy") if f["metadata"]["name"].endswith("-jobs")]
+        return policy_["spec"]["ingress"]
+
+    without = render(helm, *NAMESPACED)
+    assert "laketable-driver" not in without
+    assert "--job-driver-service-account" not in without
+    assert of_jobs(without) == []
+
+    let = render(helm, *NAMESPACED, "jobs.executors.enabled=true", "jobs.executors.serviceAccount=spark")
+    (role,) = [found for found in objects(let, "Role") if found["metadata"]["name"] == "spark"]
+    assert role["metadata"]["namespace"] == "ours"
+    assert [rule["resources"] for rule in role["rules"]] == [["pods"]]
+    (rule,) = of_jobs(let)
+    assert [port["port"] for port in rule["ports"]] == [DRIVER_PORT, BLOCK_PORT]
+    (peer,) = rule["from"]
+    assert peer == {"podSelector": {"matchLabels": {"app.kubernetes.io/managed-by": "laketable"}}}
+    (deployment,) = objects(let, "Deployment")
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "--job-driver-service-account=spark" in arguments
+
+
 def test_without_the_webhook_nothing_of_it_is_left(helm: Path) -> None:
     rendered = render(helm, "webhook.enabled=false")
     assert "webhook" not in rendered
@@ -194,7 +218,9 @@ def test_without_the_webhook_nothing_of_it_is_left(helm: Path) -> None:
 # ---------------------------------------------------------------- on an API server
 
 
-@pytest.mark.parametrize("values", [(), NAMESPACED], ids=["cluster", "namespaced"])
+@pytest.mark.parametrize(
+    "values", [(), (*NAMESPACED, "jobs.executors.enabled=true")], ids=["cluster", "namespaced with executors"]
+)
 def test_an_api_server_accepts_everything(helm: Path, server: Cluster, values: tuple[str, ...]) -> None:
     rendered = render(helm, *values)
     done = server.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=rendered)

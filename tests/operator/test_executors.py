@@ -136,3 +136,40 @@ def test_a_deleted_job_takes_driver_and_executors_with_it(
     cluster.kubectl("delete", "lt", "orders", "-n", namespace, "--timeout=120s")
     eventually(lambda: not cluster.list("pods", namespace), 120)
     eventually(lambda: not [name for name in kubelet.names if name.startswith(driver)], 60)
+
+
+@pytest.mark.crash
+def test_an_executor_that_is_killed_is_replaced(
+    cluster: Cluster, kubelet: Kubelet, namespace: str, lake: IcebergCatalog, orders: dict[str, Any]
+) -> None:
+    cluster.apply(with_computed(orders))
+    driver = eventually(lambda: driver_of(cluster, kubelet, namespace), 60)
+    victim = eventually(lambda: pair(cluster, namespace, driver), 60)[0]["metadata"]["name"]
+    eventually(workers_of_executors, 120, 0.1)
+    kubelet.kill(victim)
+    wait_for(cluster, namespace, "orders", "InSync", 180)
+    rows = values(lake, TableIdent((namespace,), "orders"))
+    assert sorted(row["double"] for row in rows) == sorted(2 * value for value in [*range(10)] * 2)
+    of_job = [name for name in kubelet.started if name.startswith(driver.rpartition("-")[0])]
+    assert all(name.startswith(driver) for name in of_job), "one driver saw it through"
+    eventually(lambda: not executors(cluster, namespace), 60)
+
+
+@pytest.mark.crash
+def test_a_driver_without_the_right_says_what_is_missing(
+    cluster: Cluster, kubelet: Kubelet, namespace: str, orders: dict[str, Any]
+) -> None:
+    cluster.kubectl("delete", "rolebinding", "laketable-driver", "-n", namespace)
+    cluster.apply(with_computed(orders))
+    told = eventually(lambda: stalled(cluster, namespace), 120)
+    assert "Spark did not start" in told
+    assert "let make pods" in told
+    assert not executors(cluster, namespace)
+
+
+def stalled(cluster: Cluster, namespace: str) -> str:
+    """Return what keeps the table, once it says that something does."""
+    found = condition(cluster.get("lt", "orders", namespace), "Ready")
+    assert found["reason"] == "EnvironmentProblem", found
+    message: str = found["message"]
+    return message

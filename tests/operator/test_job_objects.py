@@ -82,6 +82,27 @@ def test_a_job_goes_on_when_its_catalog_asks_for_another_pod(
     assert second["spec"]["template"]["spec"]["nodeSelector"] == {"disk": "ssd"}
 
 
+def test_a_job_whose_pod_is_refused_says_where_to_look(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog, running: dict[str, Any]
+) -> None:
+    refused = {**WAITING, "pod": {"priorityClassName": "nobody-made-it"}}
+    cluster.apply(catalog("lake", namespace, _properties(lake), runtime=refused))
+    eventually(lambda: _is_heard(cluster.get("lc", "lake", namespace)))
+    job = job_of(cluster, namespace)
+    said = condition(cluster.get("lt", "orders", namespace), "Ready")["message"]
+    assert "no pod" not in said
+    cluster.kubectl("delete", "job", job["metadata"]["name"], "-n", namespace)
+    eventually(lambda: _another(cluster, namespace, job))
+    told = eventually(lambda: _told_of_pod(cluster, namespace), 60)
+    assert condition(told, "Ready")["reason"] == "JobRunning"
+
+
+def _told_of_pod(cluster: Cluster, namespace: str) -> dict[str, Any]:
+    found = cluster.get("lt", "orders", namespace)
+    assert "has no pod; 'kubectl describe job' says why" in condition(found, "Ready")["message"]
+    return found
+
+
 def _is_heard(resource: dict[str, Any]) -> bool:
     return bool(resource["status"]["observedGeneration"] == resource["metadata"]["generation"])
 

@@ -17,6 +17,7 @@ _SPARK_CONF = re.compile(
     r"|default\.parallelism|network\.timeout|task\.(cpus|maxFailures)|speculation|locality\.wait)"
 )
 _OF_EXECUTORS = re.compile(r"spark\.(executor\.(memory|cores|instances)|dynamicAllocation\..*)")
+_LEAST_MEBIBYTES = 450  # Spark starts no executor with less
 _PLACE = ("spec", "runtime")
 
 
@@ -30,6 +31,9 @@ def runtime_faults(runtime: Runtime) -> Iterator[Fault]:
     for key, stated in (("image", runtime.image), ("pod", runtime.pod), ("executors", runtime.executors)):
         if kind != "job" and stated is not None:
             yield Fault((*_PLACE, key), f"type {kind} takes no {key}", "Write type: job.", True)
+    if runtime.executors is not None and _mebibytes(runtime.executors.memory) < _LEAST_MEBIBYTES:
+        message = f"an executor needs at least {_LEAST_MEBIBYTES}Mi, and this is {runtime.executors.memory}"
+        yield Fault((*_PLACE, "executors", "memory"), message, "Write 2Gi.")
     if runtime.pod is not None:
         yield from pod_faults(runtime.pod, (*_PLACE, "pod"))
     for key in runtime.spark_conf or {}:
@@ -40,3 +44,8 @@ def runtime_faults(runtime: Runtime) -> Iterator[Fault]:
         elif runtime.executors is not None and _OF_EXECUTORS.fullmatch(key):
             message = f"'{key}' is said twice: runtime.executors says how many and how large"
             yield Fault((*_PLACE, "sparkConf", key), message, "Remove it.", at_key=True)
+
+
+def _mebibytes(memory: str) -> int:
+    digits = int(memory.rstrip("Gimg"))
+    return digits * 1024 if "g" in memory.lower() else digits

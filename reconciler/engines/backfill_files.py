@@ -15,6 +15,7 @@ import msgspec
 
 from reconciler.engines.data_files import Task, iterate
 from reconciler.engines.frames import functions_of, is_remote
+from reconciler.engines.gateway import jvm_of
 from reconciler.engines.java_errors import class_names
 from reconciler.engines.table_cache import table_cache
 from reconciler.errors import InvalidInput
@@ -130,10 +131,10 @@ def _sort_order(task: Task) -> dict[str, str]:
 @contextmanager
 def staged_frame(session: SparkSession, table: Any, tasks: Sequence[Task]) -> Iterator[tuple[DataFrame, str]]:
     """Read scan tasks as a table, one Spark task for each whole file; the name that it is staged under comes too."""
-    spark = session._jvm.org.apache.iceberg.spark
+    spark = jvm_of(session).org.apache.iceberg.spark
     group = str(uuid4())
     cache, reads = table_cache(session), spark.ScanTaskSetManager.get()
-    staged = session._jvm.java.util.ArrayList()
+    staged = jvm_of(session).java.util.ArrayList()
     for task in tasks:
         staged.add(task.java)
     cache.add(group, table)
@@ -155,7 +156,7 @@ def as_one(session: SparkSession, table: Any, task: Task) -> Task:
     offsets = file.splitOffsets()
     if offsets is None or len(offsets) < 2:
         return task
-    iceberg, gateway = session._jvm.org.apache.iceberg, session.sparkContext._gateway
+    iceberg, gateway = jvm_of(session).org.apache.iceberg, session.sparkContext._gateway
     spec = table.specs().get(task.spec_id)
     single = iceberg.DataFiles.builder(spec).copy(file).withSplitOffsets(offsets.subList(0, 1)).build()
     single.setDataSequenceNumber(file.dataSequenceNumber())

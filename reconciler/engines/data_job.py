@@ -10,6 +10,7 @@ from reconciler.engines.compaction_kind import CompactionKind
 from reconciler.engines.data_files import CHUNK_BYTES
 from reconciler.engines.data_progress import Tell
 from reconciler.engines.distinct_counts import CountedColumns
+from reconciler.engines.gateway import text_map
 from reconciler.engines.maintenance import MaintenanceWork
 from reconciler.engines.refresh_kind import RefreshKind
 from reconciler.engines.restore_kind import RestoreKind
@@ -57,7 +58,7 @@ class SparkEngine:
         Without `splices` every file that a backfill fills is rewritten.
         """
         self._session = session.newSession()
-        for key, value in session.conf.getAll.items():
+        for key, value in text_map(session, session.conf._jconf.getAllAsJava()).items():
             if key.startswith("spark.sql.catalog."):
                 self._session.conf.set(key, value)
         for key, value in SETTINGS.items():

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from reconciler.engines.gateway import jvm_of
 from reconciler.engines.java import find_java
 from reconciler.engines.session import ICEBERG, PACKAGES, cached_jars, check_pyspark, spark_session
 from reconciler.errors import EnvironmentProblem
@@ -53,7 +54,7 @@ def _jars() -> Check:
 def _session() -> str:
     session = spark_session([], short=True)
     spark = session.version
-    iceberg = session._jvm.org.apache.iceberg.IcebergBuild.version()
+    iceberg = jvm_of(session).org.apache.iceberg.IcebergBuild.version()
     session.stop()
     return f"Spark {spark} with Iceberg {iceberg}"
 

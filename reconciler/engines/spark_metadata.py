@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
@@ -17,6 +16,7 @@ import msgspec
 from reconciler.diff import iceberg_commit as commits
 from reconciler.diff.apply import CannotApply, apply
 from reconciler.diff.changes import Change, CreateTable, DropTable, RenameTable
+from reconciler.engines.gateway import jvm_of
 from reconciler.engines.java_errors import COMMIT_FAILED, class_names, translate
 from reconciler.errors import (
     CommitConflict,
@@ -236,11 +236,10 @@ class SparkExecutor:
 
     @property
     def _java(self) -> Any:
-        return self._session._jvm
+        return jvm_of(self._session)
 
-    @cached_property
+    @property
     def _iceberg(self) -> Any:
-        # asked for once: the gateway looks up each part of a name by a call of its own
         return self._java.org.apache.iceberg
 
     @property

@@ -16,6 +16,7 @@ from reconciler.engines.backfill_files import as_one, row_error, staged_frame
 from reconciler.engines.bloom_filters import Opened, without_filters
 from reconciler.engines.data_files import Task, everything, iterate, live_tasks
 from reconciler.engines.data_progress import Tell
+from reconciler.engines.gateway import jvm_of
 from reconciler.engines.java_errors import translate
 from reconciler.engines.refresh_rows import row_failure
 from reconciler.engines.spark_sources import SparkSources
@@ -85,7 +86,7 @@ class SparkSite:
             cache.remove(group)
 
     def _write(self, table: Any, group: str, frame: DataFrame, options: Mapping[str, str]) -> list[Any]:
-        writes = self.session._jvm.org.apache.iceberg.spark.FileRewriteCoordinator.get()
+        writes = jvm_of(self.session).org.apache.iceberg.spark.FileRewriteCoordinator.get()
         try:
             frame.write.format("iceberg").options(**options).mode("append").save(group)
             return [file.copy() for file in iterate(writes.fetchNewFiles(table, group))]

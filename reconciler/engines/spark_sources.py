@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from reconciler.engines.data_files import Task, live_tasks
+from reconciler.engines.gateway import jvm_of
 from reconciler.engines.source_changes import SourceChange, expired, made_anew, source_change
 from reconciler.engines.sql import table_name
 from reconciler.engines.staging import StagingTable
@@ -65,8 +66,8 @@ class SparkSources:
     def _tasks(self, table: Any, tasks: Sequence[Task], source: SourceRead) -> DataFrame:
         if not tasks:
             return self._session.table(table_name(self._catalog, source.table)).where("false")
-        spark = self._session._jvm.org.apache.iceberg.spark
-        group, staged = str(uuid4()), self._session._jvm.java.util.ArrayList()
+        spark = jvm_of(self._session).org.apache.iceberg.spark
+        group, staged = str(uuid4()), jvm_of(self._session).java.util.ArrayList()
         for task in tasks:
             staged.add(task.java)
         cache, reads = table_cache(self._session), spark.ScanTaskSetManager.get()

@@ -6,7 +6,8 @@ was not spliced is rewritten. Nothing is committed here, and a file that never g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -16,6 +17,7 @@ import msgspec
 from reconciler.engines.backfill_files import ROW_ID as ROW_ID_COLUMN
 from reconciler.engines.backfill_files import as_one, check_plan, first_value_of, rewrite, row_error, staged_frame
 from reconciler.engines.data_files import Task
+from reconciler.engines.gateway import jvm_of, text_map
 from reconciler.engines.spark_site import SparkSite
 from reconciler.engines.splice.locations import storage_properties
 from reconciler.model.metadata import canonical_fields
@@ -32,9 +34,6 @@ if TYPE_CHECKING:
     from reconciler.engines.splice.partition import Answer, Job
 
 _FEW_ROWS, _MANY_ROWS = 10_000, 65_536
-# Int.MaxValue stands for no bound; under any other Spark adds up the batch's size anew after every row.
-_NO_BOUND = str(2**31 - 1)
-_ROW_NUMBER = 2**33 - 1  # what Spark's monotonically increasing ids count in a partition, below the partition's number
 
 
 class Lot(NamedTuple):
@@ -74,7 +73,7 @@ def parted(
 ) -> tuple[dict[Lot, list[Task]], list[Task]]:
     """Part files into those to splice, by what they lack, and those to rewrite."""
     schema = schema_of(session, table)
-    version = session._jvm.org.apache.iceberg.TableUtil.formatVersion(table)
+    version = jvm_of(session).org.apache.iceberg.TableUtil.formatVersion(table)
     spliced: dict[Lot, list[Task]] = {}
     rewritten: list[Task] = []
     for task in tasks:
@@ -108,7 +107,7 @@ def splice_files(
 
 def schema_of(session: SparkSession, table: Any) -> StructType:
     """Return a table's schema."""
-    text = session._jvm.org.apache.iceberg.SchemaParser.toJson(table.schema())
+    text = jvm_of(session).org.apache.iceberg.SchemaParser.toJson(table.schema())
     return StructType(canonical_fields(msgspec.json.decode(text, type=_SchemaJson).fields))
 
 
@@ -143,59 +142,76 @@ def _some(found: Any, ids: Sequence[int]) -> dict[int, int]:
 def _run(
     session: SparkSession, table: Any, tasks: Sequence[Task], lot: Lot, added: tuple[Field, ...]
 ) -> Mapping[str, Answer]:
-    from reconciler.engines.splice.partition import ANSWER, ROW_ID, Answer, run_task
+    from reconciler.engines.splice.partition import ROW_ID, Answer
 
     # Larger batches cost fewer rounds of Python; those of values without a width could become too large.
     is_plain = all(isinstance(field.type, str) and field.type not in ("string", "binary") for field in added)
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_MANY_ROWS if is_plain else _FEW_ROWS))
-    session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", _NO_BOUND)
     job = _job(session, table, tasks, added)
     if lot.needs_row_ids:
         job = job._replace(columns=(*added, ROW_ID), modes={**job.modes, ROW_ID.id: "full"})
     with staged_frame(session, table, [as_one(session, table, task) for task in tasks]) as (frame, _):
         computed = [first_value_of(frame, column).alias(column.name) for column in lot.columns]
         check_plan(frame.select(*computed))
-        values = frame.select(*computed, _proof(frame))
         try:
-            rows = _mapped(values, partial(run_task, job), ANSWER).collect()
+            answers = _answers(frame.select(*computed, _proof(frame)), job)
         except Exception as error:
             if (told := row_error(error)) is not None:
                 raise told from error
             return {}  # executors without LakeTable's Python, say: rewriting needs none, or fails with the real reason
-    return {row[0]: msgspec.msgpack.decode(bytes(row[1]), type=Answer) for row in rows}
+    return {file: msgspec.msgpack.decode(answer, type=Answer) for file, answer in answers}
 
 
-def _mapped(frame: DataFrame, function: Callable[..., Any], schema: str) -> DataFrame:
-    """Hand the rows to Python as `mapInArrow` does, which imports pandas for it, and fails where that is missing."""
-    from pyspark.sql.classic.dataframe import DataFrame
-    from pyspark.sql.udf import UserDefinedFunction
-    from pyspark.util import PythonEvalType
+def _answers(frame: DataFrame, job: Job) -> list[tuple[str, bytes]]:
+    """Hand the rows to Python as Arrow's messages; `mapInArrow` would wrap each row into another one on the way."""
+    from pyspark.core.rdd import RDD
+    from pyspark.serializers import NoOpSerializer
 
-    task = UserDefinedFunction(function, returnType=schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
-    columns = task(*(frame[_quoted(name)] for name in frame.columns))
-    return DataFrame(frame._jdf.mapInArrow(columns._jc, False, None), frame.sparkSession)
+    from reconciler.engines.splice.partition import run_task
+
+    session = frame.sparkSession
+    zone = session.conf.get("spark.sql.session.timeZone")
+    arrow = jvm_of(session).org.apache.spark.sql.util.ArrowUtils.toArrowSchema(frame._jdf.schema(), zone, True, False)
+    messages = RDD(frame._jdf.toArrowBatchRdd().toJavaRDD(), session.sparkContext, NoOpSerializer())
+    with _settings_in_tasks(session):
+        task = partial(run_task, job, bytes(arrow.serializeAsMessage()))
+        answers: list[tuple[str, bytes]] = messages.mapPartitions(task).collect()
+        return answers
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+@contextmanager
+def _settings_in_tasks(session: SparkSession) -> Iterator[None]:
+    """Let tasks see the session's settings: Spark hands them on with its queries, but not with what is run as an RDD.
+
+    Without those of the catalogs, which may hold secrets and which no task reads.
+    """
+    context, found = session.sparkContext, text_map(session, session.conf._jconf.getAllAsJava())
+    settings = {k: v for k, v in found.items() if k.startswith("spark.sql.") and not k.startswith("spark.sql.catalog.")}
+    for key, value in settings.items():
+        context.setLocalProperty(key, value)
+    try:
+        yield
+    finally:
+        for key in settings:
+            context.setLocalProperty(key, None)
 
 
 def _proof(frame: DataFrame) -> Column:
     """Return what proves which file a row is of, and where in it."""
     from pyspark.sql import functions as F
 
-    from reconciler.engines.splice.partition import ASTRAY, FILE, FILE_EVERY, MARK, MARK_EVERY, POSITION
+    from reconciler.engines.splice.partition import FILE, MARK_DIGITS, MARK_EVERY, POSITION
 
     if ROW_ID_COLUMN in frame.columns:  # format v3, whose staged tables have no other metadata columns
         return F.col(ROW_ID_COLUMN).alias(POSITION)
     position, name = frame.metadataColumn(POSITION), frame.metadataColumn(FILE)
-    number = F.monotonically_increasing_id().bitwiseAND(_ROW_NUMBER)
-    mark = F.when(position != number, F.lit(ASTRAY)).when(position.bitwiseAND(FILE_EVERY - 1) == 0, name)
-    return mark.when(position.bitwiseAND(MARK_EVERY - 1) == 0, position.cast("string")).alias(MARK)
+    digest = F.substring(F.sha2(name.cast("binary"), 256), 1, MARK_DIGITS)
+    marked = position.bitwiseXOR(F.conv(digest, 16, 10).cast("long"))
+    return F.when(position.bitwiseAND(MARK_EVERY - 1) == 0, marked).otherwise(position).alias(POSITION)
 
 
 def _job(session: SparkSession, table: Any, tasks: Sequence[Task], added: tuple[Field, ...]) -> Job:
-    from reconciler.engines.splice.partition import Job, Target
+    from reconciler.engines.splice.partition import Job, Target, mark_of
 
     attempt, locations = uuid4().hex, table.locationProvider()
     targets = {}
@@ -203,10 +219,12 @@ def _job(session: SparkSession, table: Any, tasks: Sequence[Task], added: tuple[
         file, spec, name = task.java.file(), table.specs().get(task.spec_id), f"{number:05d}-{attempt}"
         is_parted = spec.isPartitioned()
         stem = locations.newDataLocation(spec, file.partition(), name) if is_parted else locations.newDataLocation(name)
-        targets[task.path] = Target(stem, task.rows, _first_row_id(session, file))
-    config = session._jvm.org.apache.iceberg.MetricsConfig.forTable(table)
+        first = _first_row_id(session, file)
+        mark = mark_of(task.path) if first is None else 0
+        targets[task.path] = Target(stem, task.rows, first or 0, mark)
+    config = jvm_of(session).org.apache.iceberg.MetricsConfig.forTable(table)
     modes = {leaf: config.columnMode(leaf).toString() for field in added for leaf in leaf_ids(field)}
-    return Job(added, modes, targets, _storage(table))
+    return Job(added, modes, targets, _storage(session, table))
 
 
 def _first_row_id(session: SparkSession, file: Any) -> int | None:
@@ -216,18 +234,18 @@ def _first_row_id(session: SparkSession, file: Any) -> int | None:
     if found is None:
         first: int | None = file.firstRowId()
         return first
-    types = session._jvm.org.apache.iceberg.types
+    types = jvm_of(session).org.apache.iceberg.types
     lowest: int = types.Conversions.fromByteBuffer(types.Types.LongType.get(), found)
     return lowest
 
 
-def _storage(table: Any) -> dict[str, str]:
+def _storage(session: SparkSession, table: Any) -> dict[str, str]:
     """Return what reaching the table's storage takes, as the catalog handed it out; secrets among it."""
     try:
-        found = table.io().properties()
+        found = text_map(session, table.io().properties())
     except Exception:  # noqa: BLE001 - a FileIO need not tell; local files need none of it
         return {}
-    return storage_properties({str(key): str(found[key]) for key in found})
+    return storage_properties(found)
 
 
 # ---------------------------------------------------------------- manifest entries
@@ -235,7 +253,7 @@ def _storage(table: Any) -> dict[str, str]:
 
 def _data_file(session: SparkSession, table: Any, task: Task, answer: Answer) -> Any:
     """Return the new file's entry: the old one's with another path and size, and the new columns' metrics."""
-    iceberg, old, added = session._jvm.org.apache.iceberg, task.java.file(), answer.metrics
+    iceberg, old, added = jvm_of(session).org.apache.iceberg, task.java.file(), answer.metrics
     boxed = _Boxes(session)
     metrics = iceberg.Metrics(
         old.recordCount(),
@@ -254,8 +272,8 @@ class _Boxes:
     """Makes Java maps of Longs and ByteBuffers: what Python hands over itself would arrive as Integers and arrays."""
 
     def __init__(self, session: SparkSession) -> None:
-        self._java = session._jvm.java
-        self._mapper = session._jvm.com.fasterxml.jackson.databind.ObjectMapper()
+        self._java = jvm_of(session).java
+        self._mapper = jvm_of(session).com.fasterxml.jackson.databind.ObjectMapper()
 
     def merged(self, before: Any, added: Mapping[int, int] | Mapping[int, bytes]) -> Any:
         """Return a Java map with both."""

@@ -1,16 +1,15 @@
 """One Spark task: take the values of one whole file as Spark computed them, and splice them in.
 
 This runs in the executor's Python. It is proven here, and not assumed, that the values are the file's rows in its
-order: Spark compares each row's `_pos` with the number of rows it has read, and marks the rows where they differ;
-besides, every 512th row is marked with its position or its file. More in each row would cost as much as the values do.
-In format v3 `_row_id` says it all: each file has a range of its own. Whatever does not fit is no error but an answer:
-the driver has the file rewritten.
+order: each row comes with its `_pos`, and every 4096th with a mark of its `_file` in that; to compare the whole name of
+each row's file would cost as much as the values do. In format v3 `_row_id` says it all: each file has a range of its
+own. Whatever does not fit is no error but an answer: the driver has the file rewritten.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,23 +28,28 @@ from reconciler.model.types import Field
 from reconciler.plan.splicing import LAST_UPDATED_FIELD, ROW_ID_FIELD
 
 FILE, POSITION = "_file", "_pos"
-MARK = FILE
-"""The column of marks: its file in every `FILE_EVERY`th row, its position in every other `MARK_EVERY`th, else NULL."""
-
-MARK_EVERY, FILE_EVERY = 512, 4096
-ASTRAY = "astray"
-"""What a row is marked with that is not where Spark read it."""
+MARK_EVERY = 4096
+MARK_DIGITS = 15
+"""A mark is that many hexadecimal digits of a digest: it stays a positive long."""
 
 ROW_ID = Field(id=ROW_ID_FIELD, name="_row_id", required=False, type="long")
-ANSWER = "source string, answer binary"
 
 
 class Target(NamedTuple):
-    """Where a file's successor goes, up to the suffix that each attempt adds; its rows; in v3 the id of the first."""
+    """Where a file's successor goes, up to the suffix that each attempt adds; its rows, and how they count up.
+
+    That is from 0 with the file's mark in it, or in format v3 from the first row's id and without.
+    """
 
     stem: str
     rows: int
-    first_row_id: int | None = None
+    first: int = 0
+    mark: int = 0
+
+
+def mark_of(location: str) -> int:
+    """Return a file's mark, as Spark computes it too: the begin of its location's SHA-256."""
+    return int(hashlib.sha256(location.encode()).hexdigest()[:MARK_DIGITS], 16)
 
 
 class Job(NamedTuple):
@@ -78,37 +82,30 @@ class NotInOrder(Exception):
     """The rows are not one file's, whole and in its order."""
 
 
-def run_task(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Splice one Spark partition; each attempt of a task writes a file of its own name."""
+def run_task(job: Job, schema: bytes, messages: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
+    """Splice one Spark partition; each attempt of a task writes a file of its own name.
+
+    The messages are Arrow's record batches of that schema. Yields the file and the answer, encoded.
+    """
     from pyspark import TaskContext
 
-    context = TaskContext.get()
-    yield from splice_partition(batches, job, context.taskAttemptId() if context else 0)
+    context, known = TaskContext.get(), pa.ipc.read_schema(pa.py_buffer(schema))
+    batches = (pa.ipc.read_record_batch(pa.py_buffer(message), known) for message in messages)
+    for file, answer in splice_partition(batches, job, context.taskAttemptId() if context else 0):
+        yield file, msgspec.msgpack.encode(answer)
 
 
-def splice_partition(batches: Iterator[pa.RecordBatch], job: Job, attempt: int) -> Iterator[pa.RecordBatch]:
-    """Splice the file that one Spark partition is; answers with one row, or none for a partition without rows."""
-    starts = {t.first_row_id: source for source, t in job.targets.items() if t.first_row_id is not None}
-    rows = Rows(batches, [column.name for column in job.columns], starts)
-    if not rows.file:
-        return  # no rows, or ids that no file begins with
-    answer = _answer(rows, job, attempt)
+def splice_partition(batches: Iterator[pa.RecordBatch], job: Job, attempt: int) -> Iterator[tuple[str, Answer]]:
+    """Splice the file that one Spark partition is; rows that begin as no file of the job does have no answer."""
+    rows = Rows(batches, [column.name for column in job.columns], job.targets)
+    if rows.file:
+        yield rows.file, _answer(rows, job, attempt)
     for _ in batches:
         pass  # a task that leaves its input unread may fail
-    columns = [_one(pa.string(), rows.file.encode()), _one(pa.binary(), msgspec.msgpack.encode(answer))]
-    yield pa.RecordBatch.from_arrays(columns, names=["source", "answer"])
-
-
-def _one(type_: pa.DataType, value: bytes) -> pa.Array:
-    """Return a column of one value; from Python objects pyarrow makes none without importing pandas if it is there."""
-    offsets = struct.pack("<2i", 0, len(value))
-    return pa.Array.from_buffers(type_, 1, [None, pa.py_buffer(offsets), pa.py_buffer(value)])
 
 
 def _answer(rows: Rows, job: Job, attempt: int) -> Answer:
-    target = job.targets.get(rows.file)
-    if target is None:
-        return Answer(refusal="Spark read a file that was not asked for.")
+    target = job.targets[rows.file]
     try:
         return _spliced(rows, f"{target.stem}-{attempt:x}.parquet", target.rows, job)
     except NotInOrder as error:
@@ -161,21 +158,16 @@ class _NaNs:
 class Rows:
     """The rows as Spark sends them: hands out values, and checks that they are one file's, in its order."""
 
-    def __init__(self, batches: Iterator[pa.RecordBatch], names: Sequence[str], starts: Mapping[int, str]) -> None:
-        """Read the first rows, which name the file; without a name `starts` says which one begins at that position.
-
-        `names` are the columns whose values are handed out.
-        """
+    def __init__(self, batches: Iterator[pa.RecordBatch], names: Sequence[str], targets: Mapping[str, Target]) -> None:
+        """Read the first rows: how they begin names the file. `names` are the columns whose values are handed out."""
         self._names = names
         self._batches = (batch for batch in batches if batch.num_rows)
         self._batch = next(self._batches, None)
         self._none = None if self._batch is None else self._batch.slice(0, 0)
-        self._next, self.file, self._is_named = 0, "", False
-        if self._batch is not None and MARK in self._batch.schema.names:
-            self.file, self._is_named = self._batch[MARK][0].as_py() or "", True
-        elif self._batch is not None:
-            self._next = self._batch[POSITION][0].as_py() or 0
-            self.file = starts.get(self._next, "")
+        begin = None if self._batch is None else self._batch[POSITION][0].as_py()
+        files = {target.first ^ target.mark: source for source, target in targets.items()}
+        self.file = "" if begin is None else files.get(begin, "")
+        self._next, self._mark = (targets[self.file].first, targets[self.file].mark) if self.file else (0, 0)
 
     def take(self, count: int) -> pa.Table:
         """Return the values of the next rows."""
@@ -197,27 +189,14 @@ class Rows:
             raise NotInOrder("Spark read more rows than the file has.")
 
     def _check(self, part: pa.RecordBatch) -> None:
-        if self._is_named:
-            self._check_marks(part[MARK])
-        else:
-            positions = part[POSITION]
-            found = np.frombuffer(positions.buffers()[1], np.int64, len(positions), positions.offset * 8)
-            wanted = np.arange(self._next, self._next + part.num_rows)
-            if positions.null_count or not np.array_equal(found, wanted):
-                raise NotInOrder("Spark did not read the file's rows in their order.")
+        positions = part[POSITION]
+        found = np.frombuffer(positions.buffers()[1], np.int64, len(positions), positions.offset * 8)
+        wanted = np.arange(self._next, self._next + part.num_rows)
+        if self._mark:
+            wanted[-self._next % MARK_EVERY :: MARK_EVERY] ^= self._mark
+        if positions.null_count or not np.array_equal(found, wanted):
+            raise NotInOrder("Spark did not hand over the file's rows in their order.")
         self._next += part.num_rows
-
-    def _check_marks(self, marks: pa.Array) -> None:
-        marked = range(-self._next % MARK_EVERY, len(marks), MARK_EVERY)
-        wanted = [str(n) if n % FILE_EVERY else self.file for n in (self._next + index for index in marked)]
-        found = [marks[index].as_py() for index in marked]
-        if found == wanted and marks.null_count == len(marks) - len(marked):
-            return
-        names = [name for name, mark in zip(found, wanted, strict=True) if mark == self.file]
-        strange = [name for name in names if name and name not in (self.file, ASTRAY) and not name.isdigit()]
-        raise NotInOrder(
-            "Spark mixed the rows of two files." if strange else "Spark did not read the file's rows in their order."
-        )
 
     def _values(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [batch[POSITION if name == ROW_ID.name else name] for name in self._names]

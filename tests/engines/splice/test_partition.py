@@ -20,22 +20,21 @@ import pytest
 from reconciler.engines.splice.daemon import without_archives
 from reconciler.engines.splice.locations import local_path, open_location, storage_properties
 from reconciler.engines.splice.partition import (
-    ASTRAY,
-    FILE_EVERY,
-    MARK,
     MARK_EVERY,
     POSITION,
     ROW_ID,
     Answer,
     Job,
     Target,
+    mark_of,
+    run_task,
     splice_partition,
 )
 from reconciler.errors import Unsupported
 from reconciler.model.types import Field
 from tests.engines.splice.files import OLD, assert_equal, column, old_table, rewritten, values, with_id, write
 
-ROWS = 2 * FILE_EVERY + 100
+ROWS = 2 * MARK_EVERY + 100
 NEW = column("double")
 
 
@@ -45,29 +44,36 @@ def source(tmp_path: Path) -> Path:
 
 
 def job(source: Path, columns: Sequence[Field] = (NEW,), rows: int = ROWS, first_row_id: int | None = None) -> Job:
-    target = Target(str(source.parent / "deep" / "new"), rows, first_row_id)
+    mark = mark_of(f"file:{source}") if first_row_id is None else 0
+    target = Target(str(source.parent / "deep" / "new"), rows, first_row_id or 0, mark)
     return Job(tuple(columns), {}, {f"file:{source}": target}, {"s3.secret-access-key": "hush"})
 
 
 def batches(source: Path, table: pa.Table, rows: int = 1000) -> list[pa.RecordBatch]:
     """Send values as Spark does."""
-    marks = [mark(source, number) for number in range(table.num_rows)]
-    found: list[pa.RecordBatch] = table.append_column(MARK, pa.array(marks, pa.string())).to_batches(rows)
+    return numbered(table, [position(source, number) for number in range(table.num_rows)], rows)
+
+
+def numbered(table: pa.Table, positions: Sequence[int | None], rows: int = 1000) -> list[pa.RecordBatch]:
+    found: list[pa.RecordBatch] = table.append_column(POSITION, pa.array(positions, pa.int64())).to_batches(rows)
     return found
 
 
-def mark(source: Path, number: int) -> str | None:
-    if number % FILE_EVERY == 0:
-        return f"file:{source}"
-    return str(number) if number % MARK_EVERY == 0 else None
+def position(source: Path | str, number: int) -> int:
+    return number if number % MARK_EVERY else number ^ mark_of(f"file:{source}")
+
+
+def answers_to(sent: list[pa.RecordBatch], job: Job, attempt: int = 7) -> list[Answer]:
+    """Splice one partition; all of its input must have been read."""
+    left: Iterator[pa.RecordBatch] = iter(sent)
+    found = [answer for _, answer in splice_partition(left, job, attempt)]
+    assert next(left, None) is None
+    return found
 
 
 def run(sent: list[pa.RecordBatch], job: Job, attempt: int = 7) -> Answer:
-    """Splice one partition; all of its input must have been read."""
-    left: Iterator[pa.RecordBatch] = iter(sent)
-    (answer,) = splice_partition(left, job, attempt)
-    assert next(left, None) is None
-    return msgspec.msgpack.decode(answer["answer"][0].as_py(), type=Answer)
+    (answer,) = answers_to(sent, job, attempt)
+    return answer
 
 
 def test_the_file_is_as_if_it_had_been_rewritten(source: Path) -> None:
@@ -95,44 +101,63 @@ def test_nans_are_counted(source: Path) -> None:
 Fault = Callable[[list[pa.RecordBatch]], list[pa.RecordBatch]]
 
 
-def marked(number: int, text: str | None) -> Fault:
-    """Mark one row otherwise."""
+def at(number: int, found: int | None) -> Fault:
+    """Send one row with another position."""
 
     def fault(sent: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
         table = pa.Table.from_batches(sent)
-        marks = table[MARK].to_pylist()
-        marks[number] = text
-        found: list[pa.RecordBatch] = table.set_column(1, MARK, pa.array(marks, pa.string())).to_batches(500)
-        return found
+        positions = table[POSITION].to_pylist()
+        positions[number] = found
+        return numbered(table.drop_columns([POSITION]), positions, 500)
 
     return fault
+
+
+OTHER = "other.parquet"
 
 
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
-        pytest.param(lambda sent: [sent[1], sent[0], *sent[2:]], "not asked for|order", id="first-batches-swapped"),
         pytest.param(lambda sent: [sent[0], sent[2], sent[1], *sent[3:]], "order", id="batches-swapped"),
         pytest.param(lambda sent: sent[:-1], "fewer rows", id="rows-missing"),
         pytest.param(lambda sent: [*sent[:3], *sent[4:]], "order", id="gap"),
         pytest.param(lambda sent: [*sent, sent[0]], "more rows", id="a-second-file"),
         pytest.param(lambda sent: [sent[0], sent[0], *sent[1:]], "order", id="twice"),
-        pytest.param(marked(FILE_EVERY, "file:/other.parquet"), "two files", id="mixed"),
-        pytest.param(marked(FILE_EVERY, None), "order", id="no-file"),
-        pytest.param(marked(777, ASTRAY), "order", id="a-row-astray"),
-        pytest.param(marked(FILE_EVERY, ASTRAY), "order", id="a-row-astray-where-its-file-stands"),
-        pytest.param(marked(MARK_EVERY, str(MARK_EVERY + 1)), "order", id="another-position"),
-        pytest.param(marked(0, None), "not asked for", id="no-name"),
+        pytest.param(at(MARK_EVERY, position(OTHER, MARK_EVERY)), "order", id="another-file"),
+        pytest.param(at(MARK_EVERY, MARK_EVERY), "order", id="no-file"),
+        pytest.param(at(777, 778), "order", id="another-position"),
+        pytest.param(at(777, None), "order", id="no-position"),
+        pytest.param(at(ROWS - 1, 0), "order", id="the-last-one"),
     ],
 )
 def test_rows_that_are_not_the_files_own_make_no_file(source: Path, fault: Fault, why: str) -> None:
-    sent = fault(batches(source, values("double", ROWS)))
-    left: Iterator[pa.RecordBatch] = iter(sent)
-    answers = [
-        msgspec.msgpack.decode(a["answer"][0].as_py(), type=Answer) for a in splice_partition(left, job(source), 1)
-    ]
-    assert all(re.search(why, answer.refusal) for answer in answers)
+    sent = batches(source, values("double", ROWS))
+    assert re.search(why, run(fault(sent), job(source)).refusal)
     assert not list(source.parent.glob("**/new*"))
+    assert not run(sent, job(source)).refusal
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(lambda sent: sent[1:], id="first-rows-missing"),
+        pytest.param(at(0, 0), id="no-name"),
+        pytest.param(at(0, None), id="no-position"),
+        pytest.param(at(0, position(OTHER, 0)), id="another-file"),
+    ],
+)
+def test_rows_that_begin_as_no_file_does_are_not_answered(source: Path, fault: Fault) -> None:
+    assert answers_to(fault(batches(source, values("double", ROWS))), job(source)) == []
+    assert not list(source.parent.glob("**/new*"))
+
+
+def test_a_task_answers_messages_of_arrow(source: Path) -> None:
+    sent = batches(source, values("double", ROWS))
+    messages = [batch.serialize().to_pybytes() for batch in sent]
+    ((file, answer),) = run_task(job(source), sent[0].schema.serialize().to_pybytes(), messages)
+    found = msgspec.msgpack.decode(answer, type=Answer)
+    assert (file, found.size) == (f"file:{source}", Path(found.path).stat().st_size)
 
 
 def test_what_does_not_fit_is_told(source: Path, tmp_path: Path) -> None:
@@ -147,8 +172,8 @@ def test_what_does_not_fit_is_told(source: Path, tmp_path: Path) -> None:
 
 
 def test_a_partition_without_rows_answers_nothing(source: Path) -> None:
-    assert list(splice_partition(iter([]), job(source), 1)) == []
-    assert list(splice_partition(iter([batches(source, values("double", 10))[0].slice(0, 0)]), job(source), 1)) == []
+    assert answers_to([], job(source)) == []
+    assert answers_to([batches(source, values("double", 10))[0].slice(0, 0)], job(source)) == []
 
 
 WORKER = """
@@ -168,7 +193,7 @@ with pa.OSFile("rows.arrow") as file:
 job = pickle.loads(open("job", "rb").read())
 if "spoiled" in sys.argv:
     pa.array(["made of Python objects"])
-print(*(answer.num_rows for answer in splice_partition(iter(sent), job, 1)))
+print(*(answer.refusal or "made" for _, answer in splice_partition(iter(sent), job, 1)))
 """
 
 
@@ -186,7 +211,7 @@ def test_no_worker_imports_pandas(source: Path, tmp_path: Path, is_v3: bool) -> 
         command = [sys.executable, "-c", WORKER, *arguments]
         return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
 
-    assert told() == "1\n"
+    assert told() == "made\n"
     assert "pandas" in told("spoiled")
 
 
@@ -205,9 +230,7 @@ def test_a_daemon_imports_the_installed_pyspark_and_not_its_archives(tmp_path: P
 
 
 def lineage_batches(table: pa.Table, first: int) -> list[pa.RecordBatch]:
-    ids = pa.array(range(first, first + table.num_rows), pa.int64())
-    found: list[pa.RecordBatch] = table.append_column(POSITION, ids).to_batches(1000)
-    return found
+    return numbered(table, range(first, first + table.num_rows))
 
 
 def test_row_ids_name_the_file_prove_its_order_and_become_a_column(source: Path) -> None:
@@ -220,7 +243,7 @@ def test_row_ids_name_the_file_prove_its_order_and_become_a_column(source: Path)
 
 def test_ids_that_no_file_begins_with_answer_nothing(source: Path) -> None:
     sent = lineage_batches(values("double", ROWS), 400)
-    assert list(splice_partition(iter(sent), job(source, (NEW, ROW_ID), first_row_id=500), 1)) == []
+    assert answers_to(sent, job(source, (NEW, ROW_ID), first_row_id=500)) == []
 
 
 def test_a_file_that_says_when_its_rows_were_updated_is_left_alone(tmp_path: Path) -> None:

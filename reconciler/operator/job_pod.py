@@ -80,6 +80,9 @@ def executor_pod(catalog: LakeCatalog, settings: JobSettings, labels: Json) -> J
         "volumeMounts": [{"name": LOCAL_DIR_VOLUME, "mountPath": TEMPORARY}],
         "securityContext": _confined(),
     }
+    runtime = catalog.spec.runtime
+    if asked.cpu_limit is not None and runtime is not None and runtime.executors is not None:
+        container["resources"] = {"limits": {"cpu": str(runtime.executors.cores)}}
     spec = {**_placement(asked), **_bare(settings.service_account, [container], [_temporary(asked, LOCAL_DIR_VOLUME)])}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(asked, labels), "spec": spec}
 

@@ -140,6 +140,7 @@ def test_an_executors_pod_is_confined_as_its_driver_and_sees_no_secret() -> None
     assert spec["volumes"] == [{"name": "spark-local-dir-1", "emptyDir": {"sizeLimit": "20Gi"}}]
     assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/tmp"]
     assert container["command"] == ["laketable"]
+    assert container["resources"] == {"limits": {"cpu": "2"}}, "where CPU is limited, as many as tasks"
 
 
 def test_a_job_with_executors_is_told_of_them() -> None:

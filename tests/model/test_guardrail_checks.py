@@ -87,7 +87,7 @@ def test_catalogs_and_policies_are_accepted(text: str) -> None:
         (
             JOB,
             "memory: 8Gi",
-            "memory: §449m",
+            "memory: §449Mi",
             "spec.runtime.executors.memory: an executor needs at least 450Mi, and this",
         ),
         (JOB, "instances: 4", "instances: §0", "spec.runtime.executors.instances: 0 is too small; the least is 1."),
@@ -159,6 +159,11 @@ def test_each_fault_of_catalogs_and_policies(text: str, before: str, after: str,
     changed, start = vary(text, before, after, line)
     found = problems(changed)
     assert any(part.startswith(start) for part in found), found
+
+
+@pytest.mark.parametrize("memory", ["450Mi", "450m", "1Gi", "1g"])
+def test_an_executors_memory_is_spelt_as_the_drivers(memory: str) -> None:
+    assert problems(JOB.replace("memory: 8Gi", f"memory: {memory}")) == []
 
 
 def test_policies_know_every_kind_of_change() -> None:

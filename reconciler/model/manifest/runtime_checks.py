@@ -47,5 +47,5 @@ def runtime_faults(runtime: Runtime) -> Iterator[Fault]:
 
 
 def _mebibytes(memory: str) -> int:
-    digits = int(memory.rstrip("Gimg"))
+    digits = int(memory.rstrip("GMgmi"))
     return digits * 1024 if "g" in memory.lower() else digits

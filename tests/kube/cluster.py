@@ -39,6 +39,7 @@ _CONTROLLERS = (
     "serviceaccount-controller"
 )
 _DIE_WITH_PARENT = 1
+_GIVEN: set[int] = set()
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -269,11 +270,14 @@ def _shown(resource: Object) -> Object:
 
 
 def free_port() -> int:
-    """Return a port of the loopback that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+    """Return a port of the loopback that nobody listens on, another one each time."""
+    while True:
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            port: int = found.getsockname()[1]
+        if port not in _GIVEN:  # who was given it may not listen yet
+            _GIVEN.add(port)
+            return port
 
 
 def die_with_parent() -> None:

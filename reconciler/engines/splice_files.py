@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from reconciler.engines.splice.partition import Answer, Job
 
-_FEW_ROWS, _MANY_ROWS = 10_000, 65_536
+_FEW_ROWS, _MANY_ROWS = 2_000, 65_536
 
 
 class Lot(NamedTuple):
@@ -144,7 +144,7 @@ def _run(
 ) -> Mapping[str, Answer]:
     from reconciler.engines.splice.partition import ROW_ID, Answer
 
-    # Larger batches cost fewer rounds of Python; those of values without a width could become too large.
+    # Larger batches cost fewer rounds of Python; a batch lies in the heap, and values may be as wide as they like.
     is_plain = all(isinstance(field.type, str) and field.type not in ("string", "binary") for field in added)
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_MANY_ROWS if is_plain else _FEW_ROWS))
     job = _job(session, table, tasks, added)

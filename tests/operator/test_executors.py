@@ -9,6 +9,7 @@ import pytest
 
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.model.table import TableIdent
+from tests.kube.campaign import JOB_SECONDS
 from tests.kube.cluster import Cluster
 from tests.kube.kubelet import Kubelet
 from tests.kube.operator import Operator, catalog, condition, eventually, let_drive, table, wait_for
@@ -86,23 +87,23 @@ def test_a_column_is_computed_by_executors_that_the_driver_asked_for(
     cluster: Cluster, kubelet: Kubelet, namespace: str, lake: IcebergCatalog, orders: dict[str, Any]
 ) -> None:
     cluster.apply(with_computed(orders))
-    driver = eventually(lambda: driver_of(cluster, kubelet, namespace), 60)
-    asked = eventually(lambda: pair(cluster, namespace, driver), 60)
+    driver = eventually(lambda: driver_of(cluster, kubelet, namespace))
+    asked = eventually(lambda: pair(cluster, namespace, driver))
     (job,) = cluster.list("jobs", namespace)
     for pod in asked:
         labels = pod["metadata"]["labels"]
         assert labels.items() >= {"team": "sales", "laketable.dev/table": "orders"}.items()
         assert labels["laketable.dev/table-uid"] == job["metadata"]["labels"]["laketable.dev/table-uid"]
         assert not any("projected" in volume or "secret" in volume for volume in pod["spec"]["volumes"])
-    eventually(workers_of_executors, 120, 0.1)
-    done = wait_for(cluster, namespace, "orders", "InSync", 120)
+    eventually(workers_of_executors, JOB_SECONDS)
+    done = wait_for(cluster, namespace, "orders", "InSync", JOB_SECONDS)
     assert condition(done, "BackfillComplete")["status"] == "True"
     rows = values(lake, TableIdent((namespace,), "orders"))
     assert len(rows) == 20
     assert all(row["double"] == row["amount"] * 2 for row in rows)
     assert "could not be spliced" not in kubelet.log(driver)
     assert "ERROR" not in kubelet.log(driver), "all that it asked of the API server was granted"
-    eventually(lambda: not executors(cluster, namespace), 60)
+    eventually(lambda: not executors(cluster, namespace))
 
 
 @pytest.mark.crash
@@ -110,20 +111,20 @@ def test_executors_go_with_a_driver_that_is_killed_and_the_next_one_goes_on(
     cluster: Cluster, kubelet: Kubelet, namespace: str, lake: IcebergCatalog, orders: dict[str, Any]
 ) -> None:
     cluster.apply(with_computed(orders))
-    first = eventually(lambda: driver_of(cluster, kubelet, namespace), 60)
-    lost = {pod["metadata"]["name"] for pod in eventually(lambda: pair(cluster, namespace, first), 60)}
-    eventually(lambda: lost <= set(kubelet.names), 60)
+    first = eventually(lambda: driver_of(cluster, kubelet, namespace))
+    lost = {pod["metadata"]["name"] for pod in eventually(lambda: pair(cluster, namespace, first))}
+    eventually(lambda: lost <= set(kubelet.names))
     kubelet.kill(first)
-    eventually(lambda: not lost & set(kubelet.names), 120)  # they see that nobody drives them
-    second = eventually(lambda: driver_of(cluster, kubelet, namespace, first), 120)
-    eventually(lambda: pair(cluster, namespace, second), 60)
-    wait_for(cluster, namespace, "orders", "InSync", 180)
+    eventually(lambda: not lost & set(kubelet.names))  # they see that nobody drives them
+    second = eventually(lambda: driver_of(cluster, kubelet, namespace, first))
+    eventually(lambda: pair(cluster, namespace, second))
+    wait_for(cluster, namespace, "orders", "InSync", JOB_SECONDS)
     rows = values(lake, TableIdent((namespace,), "orders"))
     assert len(rows) == 20
     assert all(row["double"] == row["amount"] * 2 for row in rows)
     for job in cluster.list("jobs", namespace):
         cluster.kubectl("delete", "job", job["metadata"]["name"], "-n", namespace)
-    eventually(lambda: not executors(cluster, namespace), 60)
+    eventually(lambda: not executors(cluster, namespace))
 
 
 @pytest.mark.crash
@@ -131,11 +132,11 @@ def test_a_deleted_job_takes_driver_and_executors_with_it(
     cluster: Cluster, kubelet: Kubelet, namespace: str, orders: dict[str, Any]
 ) -> None:
     cluster.apply(with_computed(orders))
-    driver = eventually(lambda: driver_of(cluster, kubelet, namespace), 60)
-    eventually(lambda: pair(cluster, namespace, driver), 60)
+    driver = eventually(lambda: driver_of(cluster, kubelet, namespace))
+    eventually(lambda: pair(cluster, namespace, driver))
     cluster.kubectl("delete", "lt", "orders", "-n", namespace, "--timeout=120s")
-    eventually(lambda: not cluster.list("pods", namespace), 120)
-    eventually(lambda: not [name for name in kubelet.names if name.startswith(driver)], 60)
+    eventually(lambda: not cluster.list("pods", namespace))
+    eventually(lambda: not [name for name in kubelet.names if name.startswith(driver)])
 
 
 @pytest.mark.crash
@@ -143,16 +144,16 @@ def test_an_executor_that_is_killed_is_replaced(
     cluster: Cluster, kubelet: Kubelet, namespace: str, lake: IcebergCatalog, orders: dict[str, Any]
 ) -> None:
     cluster.apply(with_computed(orders))
-    driver = eventually(lambda: driver_of(cluster, kubelet, namespace), 60)
-    victim = eventually(lambda: pair(cluster, namespace, driver), 60)[0]["metadata"]["name"]
-    eventually(workers_of_executors, 120, 0.1)
+    driver = eventually(lambda: driver_of(cluster, kubelet, namespace))
+    victim = eventually(lambda: pair(cluster, namespace, driver))[0]["metadata"]["name"]
+    eventually(workers_of_executors, JOB_SECONDS)
     kubelet.kill(victim)
-    wait_for(cluster, namespace, "orders", "InSync", 180)
+    wait_for(cluster, namespace, "orders", "InSync", JOB_SECONDS)
     rows = values(lake, TableIdent((namespace,), "orders"))
     assert sorted(row["double"] for row in rows) == sorted(2 * value for value in [*range(10)] * 2)
     of_job = [name for name in kubelet.started if name.startswith(driver.rpartition("-")[0])]
     assert all(name.startswith(driver) for name in of_job), "one driver saw it through"
-    eventually(lambda: not executors(cluster, namespace), 60)
+    eventually(lambda: not executors(cluster, namespace))
 
 
 @pytest.mark.crash
@@ -161,7 +162,7 @@ def test_a_driver_without_the_right_says_what_is_missing(
 ) -> None:
     cluster.kubectl("delete", "rolebinding", "laketable-driver", "-n", namespace)
     cluster.apply(with_computed(orders))
-    told = eventually(lambda: stalled(cluster, namespace), 120)
+    told = eventually(lambda: stalled(cluster, namespace))
     assert "Spark did not start" in told
     assert "let make pods" in told
     assert not executors(cluster, namespace)

@@ -93,7 +93,7 @@ def test_a_job_whose_pod_is_refused_says_where_to_look(
     assert "no pod" not in said
     cluster.kubectl("delete", "job", job["metadata"]["name"], "-n", namespace)
     eventually(lambda: _another(cluster, namespace, job))
-    told = eventually(lambda: _told_of_pod(cluster, namespace), 60)
+    told = eventually(lambda: _told_of_pod(cluster, namespace))
     assert condition(told, "Ready")["reason"] == "JobRunning"
 
 

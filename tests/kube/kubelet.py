@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -128,12 +128,7 @@ class Kubelet:
         for entry in pod["spec"]["containers"][0].get("env", []):
             mounts |= _above(entry.get("value", ""), mounts, folder)
 
-        # In one pass: where a mount leads to may look like another mount.
-        inside = re.compile("|".join(re.escape(path) for path in sorted(mounts, key=len, reverse=True)))
-
-        def translated(text: str) -> str:
-            return inside.sub(lambda found: mounts[found[0]], text)
-
+        translated = _translation(mounts)
         container = pod["spec"]["containers"][0]
         command = [translated(part) for part in [*container.get("command", []), *container.get("args", [])]]
         if command[:1] == ["laketable"]:
@@ -285,6 +280,18 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+_IMAGE_FOLDERS = (str(Path(__file__).parents[2]), sys.prefix, str(Path.home()))
+"""Where this node has what an image has (the program, its jars): where these lie, a mount hides nothing."""
+
+
+def _translation(mounts: Mapping[str, str]) -> Callable[[str], str]:
+    """Return what puts folders of this node in the place of a pod's paths."""
+    places = {path: path for path in _IMAGE_FOLDERS} | dict(mounts)
+    # In one pass: where a mount leads to may look like another mount.
+    inside = re.compile("|".join(re.escape(path) for path in sorted(places, key=len, reverse=True)))
+    return lambda text: inside.sub(lambda found: places[found[0]], text)
 
 
 def _above(told: str, mounts: Mapping[str, str], folder: Path) -> dict[str, str]:

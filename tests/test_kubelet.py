@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_mounts_become_folders_and_what_an_image_has_stays_even_below_one() -> None:
-    translated = _translation({str(ROOT.parent): "/pods/one", "/etc/laketable/work": "/pods/work"})
-    assert translated(f"{ROOT}/a.jar:{ROOT.parent}/b:/etc/laketable/work/plan") == (
-        f"{ROOT}/a.jar:/pods/one/b:/pods/work/plan"
+    translated = _translation({str(ROOT.parent): "/pods/one", "/etc/laketable/plans": "/pods/plans"})
+    assert translated(f"{ROOT}/a.jar:{ROOT.parent}/b:/etc/laketable/plans/one") == (
+        f"{ROOT}/a.jar:/pods/one/b:/pods/plans/one"
     )

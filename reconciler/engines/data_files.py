@@ -94,7 +94,7 @@ def listed_rows(table: Any, snapshot_id: int) -> int | None:
     snapshot, io, total = table.snapshot(snapshot_id), table.io(), 0
     if snapshot is None or not snapshot.deleteManifests(io).isEmpty():
         return None
-    for manifest in snapshot.dataManifests(io):
+    for manifest in iterate(snapshot.dataManifests(io)):
         added, existing = manifest.addedRowsCount(), manifest.existingRowsCount()
         if added is None or existing is None:
             return None

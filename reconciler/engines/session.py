@@ -19,7 +19,7 @@ from reconciler.engines.catalog_conf import extra_packages, spark_catalog_proper
 from reconciler.engines.class_archive import ClassArchive
 from reconciler.engines.java import Java, find_java
 from reconciler.engines.jvm import SHORT, SMALL, UNCHECKED_ARROW
-from reconciler.engines.python_sockets import unix_sockets
+from reconciler.engines.python_workers import unix_sockets
 from reconciler.errors import EnvironmentProblem
 
 if TYPE_CHECKING:

@@ -92,13 +92,13 @@ def splice_files(
     """Splice columns into files; returns the new files, and by reason those that could not be spliced."""
     fields = {field.id: field for field in schema_of(session, table).fields}
     added = tuple(fields[column.field_id] for column in lot.columns)
-    answers = _run(session, table, tasks, lot, added)
+    answers, boxed = _run(session, table, tasks, lot, added), _Boxes(session)
     made: list[Any] = []
     refused: dict[str, list[Task]] = {}
     for task in tasks:
         answer = answers.get(task.path)
         if answer is not None and not answer.refusal:
-            made.append(_data_file(session, table, task, answer))
+            made.append(_data_file(session, boxed, table, task, answer))
         else:
             why = answer.refusal if answer else "Spark's Python did not answer for it."
             refused.setdefault(why, []).append(task)
@@ -251,10 +251,9 @@ def _storage(session: SparkSession, table: Any) -> dict[str, str]:
 # ---------------------------------------------------------------- manifest entries
 
 
-def _data_file(session: SparkSession, table: Any, task: Task, answer: Answer) -> Any:
+def _data_file(session: SparkSession, boxed: _Boxes, table: Any, task: Task, answer: Answer) -> Any:
     """Return the new file's entry: the old one's with another path and size, and the new columns' metrics."""
     iceberg, old, added = jvm_of(session).org.apache.iceberg, task.java.file(), answer.metrics
-    boxed = _Boxes(session)
     metrics = iceberg.Metrics(
         old.recordCount(),
         boxed.merged(old.columnSizes(), added.column_bytes),
@@ -274,13 +273,16 @@ class _Boxes:
     def __init__(self, session: SparkSession) -> None:
         self._java = jvm_of(session).java
         self._mapper = jvm_of(session).com.fasterxml.jackson.databind.ObjectMapper()
+        self._maps = {int: self._map_of("java.lang.Long"), bytes: self._map_of("java.nio.ByteBuffer")}
 
     def merged(self, before: Any, added: Mapping[int, int] | Mapping[int, bytes]) -> Any:
         """Return a Java map with both."""
         made = self._java.util.HashMap() if before is None else self._java.util.HashMap(before)
         if added:
-            value = "java.lang.Long" if isinstance(next(iter(added.values())), int) else "java.nio.ByteBuffer"
-            kinds = [self._java.lang.Class.forName(name) for name in ("java.util.HashMap", "java.lang.Integer", value)]
-            type_ = self._mapper.getTypeFactory().constructMapType(*kinds)
+            type_ = self._maps[type(next(iter(added.values())))]
             made.putAll(self._mapper.readValue(msgspec.json.encode(added).decode(), type_))
         return made
+
+    def _map_of(self, value: str) -> Any:
+        classes = [self._java.lang.Class.forName(name) for name in ("java.util.HashMap", "java.lang.Integer", value)]
+        return self._mapper.getTypeFactory().constructMapType(*classes)

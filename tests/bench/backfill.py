@@ -17,7 +17,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,6 +43,7 @@ COLUMNS = {
     "flag": "pmod(xxhash64(id, 8), 2) = 0",
     "quantity": "cast(pmod(xxhash64(id, 9), 100) AS int)",
 }
+COMPARED = ("splice", "rewrite")
 COMPUTED = {"total": "amount * rate", "more": "amount + rate * quantity"}
 
 
@@ -52,20 +53,15 @@ def measure(root: Path, *, quick: bool) -> Iterator[Row]:
     folder.mkdir()
     _child("make", folder, rows)
     _child("splice", folder, rows)  # the first job archives Spark's classes, which all others start from
-    hand = _median("hand", folder, rows)
-    splice = _median("splice", folder, rows)
-    _child("compare", folder, rows)
-    two = _median("two", folder, rows)
-    rewrite = _median("rewrite", folder, rows)
-    _child("compare", folder, rows)
-    warm, warm_hand = _median("warm-splice", folder, rows), _median("warm-hand", folder, rows)
+    cost = _rounds(folder, rows)
+    hand, splice, warm, warm_hand = (cost[way] for way in ("hand", "splice", "warm-splice", "warm-hand"))
     what = f"{rows:,} rows × {len(COLUMNS)} columns, {FILES} files"
     yield Row(
         NAME, f"backfill of a new column by splicing, {what}", splice, base=hand, figure="wall", factor=SPLICE_WALL
     )
     yield Row(NAME, "  its CPU", splice, base=hand, factor=SPLICE_CPU)
-    yield Row(NAME, "  two columns in one pass", two, base=splice, figure="wall", factor=TWO_WALL)
-    yield Row(NAME, "  by rewriting", rewrite, base=hand, figure="wall", factor=REWRITE_WALL)
+    yield Row(NAME, "  two columns in one pass", cost["two"], base=splice, figure="wall", factor=TWO_WALL)
+    yield Row(NAME, "  by rewriting", cost["rewrite"], base=hand, figure="wall", factor=REWRITE_WALL)
     yield Row(NAME, "  withColumn and overwrite, by hand", hand, base=hand, figure="wall")
     yield Row(NAME, "  a second column in the same session, spliced", warm, base=warm_hand, figure="wall")
     yield Row(NAME, "  its CPU", warm, base=warm_hand)
@@ -73,9 +69,19 @@ def measure(root: Path, *, quick: bool) -> Iterator[Row]:
     shutil.rmtree(folder)
 
 
-def _median(way: str, folder: Path, rows: int) -> Cost:
-    found = [_child(way, folder, rows) for _ in range(RUNS)]
-    return Cost(*(statistics.median(cost[figure] for cost in found) for figure in ("wall", "cpu")))
+def _rounds(folder: Path, rows: int) -> dict[str, Cost]:
+    """Run every way in turn, several times over: a machine that is slower for a while is so for all of them."""
+    found: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
+    for _ in range(RUNS):
+        for way, costs in found.items():
+            costs.append(_child(way, folder, rows))
+            if way in COMPARED and len(costs) == 1:
+                _child("compare", folder, rows)
+    return {way: _median(costs) for way, costs in found.items()}
+
+
+def _median(costs: Sequence[Mapping[str, float]]) -> Cost:
+    return Cost(*(statistics.median(cost[figure] for cost in costs) for figure in ("wall", "cpu")))
 
 
 def _child(way: str, folder: Path, rows: int) -> dict[str, float]:

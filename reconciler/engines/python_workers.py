@@ -1,4 +1,4 @@
-"""Unix sockets between Spark's JVM and its Python: they cost less than TCP on the loopback interface."""
+"""How Spark's Python processes beside its JVM are started, and what both talk over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _NAME_BYTES = len("/.01234567-0123-4567-89ab-0123456789ab.sock") + 4
 def unix_sockets() -> dict[str, str]:
     """Return the settings for sockets in a folder of this process's own; none where its path would be too long.
 
-    Spark asks for no secret there, so nobody else may look into the folder.
+    They cost less than TCP on the loopback interface. Spark asks for no secret there, so the folder is closed to all
+    others.
     """
     folder = Path(tempfile.mkdtemp(prefix="laketable-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.engines.python_sockets import unix_sockets
+from reconciler.engines.python_workers import unix_sockets
 
 
 def test_nobody_else_may_look_into_the_folder() -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from reconciler.engines.catalog_conf import extra_packages, spark_catalog_properties
 from reconciler.engines.class_archive import ClassArchive
 from reconciler.engines.java import Java, find_java
-from reconciler.engines.jvm import SHORT, SMALL, UNCHECKED_ARROW
+from reconciler.engines.jvm import SHORT, SMALL, UNCHECKED_ARROW, huge_pages
 from reconciler.engines.python_workers import unix_sockets
 from reconciler.errors import EnvironmentProblem
 
@@ -156,7 +156,7 @@ def _conf(packages: tuple[str, ...], java: Java, *, short: bool, is_small: bool)
     global _archive
     options = [f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}", *UNCHECKED_ARROW]
     if short or is_small:
-        options += SHORT if short else SMALL
+        options += SHORT if short else (*SMALL, *huge_pages())
     conf = {
         "spark.master": "local[*]",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from reconciler.engines.jvm import SMALL_DECODED, SMALL_WRITTEN, is_small
+from reconciler.engines.jvm import SMALL_DECODED, SMALL_WRITTEN, huge_pages, is_small
 from reconciler.plan.operations import Cost, Operation, OperationClass, OperationKind
 
 MIB = 1 << 20
@@ -44,3 +46,15 @@ def rewritten(size: int) -> Operation:
 )
 def test_small_is_what_the_price_says(operations: list[Operation], small: bool) -> None:
     assert is_small(operations) is small
+
+
+@pytest.mark.parametrize(
+    ("told", "asked"), [("always [madvise] never", 1), ("[always] madvise never", 1), ("always madvise [never]", 0)]
+)
+def test_large_pages_are_asked_for_where_they_are_offered(tmp_path: Path, told: str, asked: int) -> None:
+    (tmp_path / "enabled").write_text(f"{told}\n")
+    assert len(huge_pages(tmp_path / "enabled")) == asked
+
+
+def test_a_system_that_knows_no_large_pages_is_not_asked(tmp_path: Path) -> None:
+    assert huge_pages(tmp_path / "absent") == ()

@@ -10,13 +10,14 @@ from reconciler.cli.spark import _profile
 from reconciler.engines.executors import executor_command, executors_conf
 from reconciler.errors import EnvironmentProblem
 from reconciler.model.manifest.catalog import Executors, Runtime
+from reconciler.operator.job_pod import EXECUTOR_FILE, WORK
 
 POD = {
     "LAKETABLE_POD_NAME": "lt-orders-0123456789abcdef-x7k2p",
     "LAKETABLE_POD_NAMESPACE": "sales",
     "LAKETABLE_POD_IP": "10.1.2.3",
     "LAKETABLE_EXECUTOR_IMAGE": "registry.example/laketable-job:1",
-    "LAKETABLE_EXECUTOR_TEMPLATE": "/etc/laketable/work/executor.yaml",
+    "LAKETABLE_EXECUTOR_TEMPLATE": f"{WORK}/{EXECUTOR_FILE}",
     "KUBERNETES_SERVICE_HOST": "10.0.0.1",
     "KUBERNETES_SERVICE_PORT": "443",
 }

@@ -30,6 +30,7 @@ SECONDS: Mapping[str, int] = {
     "data/test_apply.py": 70,
     "data/test_views.py": 70,
     "data/test_runtimes.py": 60,
+    "operator/test_executors.py": 60,
     "operator/test_survival.py": 60,
     "crash/test_oracles.py": 50,
     "operator/admission/test_admission.py": 50,

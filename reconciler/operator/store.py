@@ -26,6 +26,7 @@ from reconciler.operator.objects import (
     read_time,
     text_at,
 )
+from reconciler.operator.reasons import STANDINGS
 
 RECONCILE_NOW = "laketable.dev/reconcile-now"
 CANCEL = "laketable.dev/cancel"
@@ -34,6 +35,7 @@ TABLE_LABEL = "laketable.dev/table"
 OPERATION_LABEL = "laketable.dev/operation"
 _ANNOTATIONS = (RECONCILE_NOW, CANCEL, TAKE_OWNERSHIP)
 DONE_PHASES = frozenset({"Applied", "Superseded", "Stale", "Failed"})
+_UNDER_WAY = frozenset(standing.phase for standing in STANDINGS.values() if standing.is_reconciling)
 
 
 Claim = tuple[str, str, str]
@@ -43,8 +45,8 @@ Claim = tuple[str, str, str]
 class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One LakeTable: what makes it worth another look, and which table it claims; `catalog` "": the only one.
 
-    The last three are for metrics: changes behind the spec's back, whether a job works, and since when a view lags
-    behind its sources (in ms; 0: it is fresh, None: it is no view).
+    `observed` is the generation that its status is of. The last three are for metrics: changes behind the spec's back,
+    whether a job works, and since when a view lags behind its sources (in ms; 0: it is fresh, None: it is no view).
     """
 
     key: Key
@@ -58,6 +60,7 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     identifier: str
     phase: str
     version: int
+    observed: int = 0
     drift: int = 0
     is_working: bool = False
     stale_since: int | None = None
@@ -66,6 +69,11 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     def wish(self) -> tuple[object, ...]:
         """What people may change: an event that leaves it alone is our own status."""
         return (self.uid, self.generation, self.annotations, self.is_deleting)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether its newest spec was looked at, and nothing is under way for it."""
+        return self.observed >= self.generation and self.phase not in _UNDER_WAY
 
 
 class PlanEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,11 +154,22 @@ class Store:
         entry = self.tables.get(key)
         if entry is None:
             return []
-        namespace, _, identifier = self.claim_of(entry)
-        # Who names no LakeCatalog means the only one; a view's reads name it.
+        namespace, catalog, identifier = self.claim_of(entry)
+        return sorted(self._readers.get((namespace, catalog or self._only_catalog(namespace), identifier), ()))
+
+    def sources_of(self, key: Key) -> list[TableEntry]:
+        """Return the LakeTables whose tables a view reads."""
+        found: set[Key] = set()
+        for namespace, catalog, identifier in self._reads.get(key, ()):
+            found |= self._claims.get((namespace, catalog, identifier), set())
+            if catalog == self._only_catalog(namespace):
+                found |= self._claims.get((namespace, "", identifier), set())
+        return [self.tables[source] for source in sorted(found)]
+
+    def _only_catalog(self, namespace: str) -> str:
+        """Name the LakeCatalog meant by who names none: the only one. A view's reads always name theirs."""
         own = [other.name for other in self.catalogs if other.namespace == namespace]
-        claim = (namespace, entry.catalog or (own[0] if len(own) == 1 else ""), identifier)
-        return sorted(self._readers.get(claim, ()))
+        return own[0] if len(own) == 1 else ""
 
     def rival(self, key: Key) -> TableEntry | None:
         """Return the older resource that claims the same live table."""
@@ -282,6 +301,7 @@ def _table_entry(raw: Json) -> TableEntry:
         identifier=text_at(spec, "identifier") or f"{meta.namespace}.{meta.name}",
         phase=text_at(raw, "status", "phase"),
         version=_version(meta),
+        observed=int_at(raw, "status", "observedGeneration") or 0,
         drift=int_at(raw, "status", "drift") or 0,
         is_working=bool(mapping_at(raw, "status").get("operation")),
         stale_since=_stale_since(raw) if "materializedView" in spec else None,

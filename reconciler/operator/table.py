@@ -39,6 +39,7 @@ from reconciler.operator.reasons import STANDINGS, EventReason, Reason, reason_o
 from reconciler.operator.status import Found, plan_summary, published, table_status
 from reconciler.operator.store import CANCEL, PlanEntry
 from reconciler.operator.upkeep import due, within_windows
+from reconciler.plan.operations import Refresh
 from reconciler.plan.policy import grew_too_much
 from reconciler.plan.view_query import named_sources
 
@@ -211,6 +212,8 @@ async def _decide(ctx: Context, case: Case) -> Found:
         # What was read from the watches may be old: nothing is written on its word.
         case = await _read_again(ctx, case)
         closed = case.gate()
+    if closed.reason is None:
+        closed = _gate_of_sources(ctx, case)
     if closed.reason is None and entry is not None:
         closed = await _gate_of_cost(ctx, case, entry)
         if closed.reason is Reason.PLAN_STALE:
@@ -220,6 +223,20 @@ async def _decide(ctx: Context, case: Case) -> Found:
     if entry is not None:
         await plans.set_phase(ctx, entry, "Pending")
     return case.found(closed)
+
+
+def _gate_of_sources(ctx: Context, case: Case) -> Gate:
+    """Hold the rows of a new query while a table that it reads is being changed: a column may have none of its yet.
+
+    A refresh that only follows its sources does not wait: it shows what others see of them too.
+    """
+    if any(isinstance(operation.work, Refresh) and not operation.resumes for operation in case.plan.operations):
+        for source in ctx.store.sources_of(case.key):
+            if not source.is_settled:
+                table = f"{source.key.namespace}/{source.key.name}"
+                message = f"The view reads LakeTable {table}, which is not settled yet ({source.phase or 'new'})."
+                return Gate(Reason.SOURCE_NOT_READY, message)
+    return Gate(None)
 
 
 async def _with_plan_object(ctx: Context, case: Case) -> tuple[Case, PlanEntry | None]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NAME = "backfill"
-ROWS, FILES, RUNS = 10_000_000, 8, 3
+ROWS, FILES, RUNS = 10_000_000, 8, 5
 SPLICE_WALL, SPLICE_CPU, REWRITE_WALL, TWO_WALL, ESTIMATE = 0.35, 0.25, 1.15, 1.2, 0.10
 CATALOG, TABLE = "lake", "bench.orders"
 COLUMNS = {

@@ -161,6 +161,22 @@ def test_a_view_is_filled_and_refreshed_when_its_source_changes(
     eventually(lambda: values(lake, totals) == [{"n": 15, "total": 55}], JOB_SECONDS, 1.0)
 
 
+def test_a_view_waits_until_a_column_that_it_reads_is_filled(
+    cluster: Cluster, kubelet: Kubelet, namespace: str, lake: IcebergCatalog, orders: dict[str, Any]
+) -> None:
+    spec = table("doubles", namespace, materializedView={"query": f"SELECT sum(double) AS n FROM `{namespace}`.orders"})
+    del spec["spec"]["columns"]
+    with kubelet.holding():
+        cluster.apply(with_computed(orders))
+        eventually(lambda: cluster.list("jobs", namespace))  # the column is there by now, and empty
+        cluster.apply(spec)
+        waiting = condition(wait_for(cluster, namespace, "doubles", "Waiting"), "Ready")
+        assert waiting["reason"] == "SourceNotReady"
+        assert f"{namespace}/orders, which is not settled yet" in waiting["message"]
+    wait_for(cluster, namespace, "doubles", "InSync", JOB_SECONDS)
+    assert values(lake, TableIdent((namespace,), "doubles")) == [{"n": 90}]
+
+
 def test_beside_a_cluster_a_subprocess_does_the_work(
     cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
 ) -> None:

@@ -207,8 +207,31 @@ def test_views_are_found_by_the_tables_they_read_whichever_way_those_name_their_
     store.put_table(lake_table("orders", "2026-01-01T00:00:00Z", catalogRef=reference))
     store.put_reads(view, frozenset({("sales", "lake", "sales.orders")}))
     assert store.readers_of(Key("LakeTable", "sales", "orders")) == [view]
+    assert [source.key.name for source in store.sources_of(view)] == ["orders"]
     store.put_catalog({"metadata": {"name": "other", "namespace": "sales", "uid": "d", "generation": 1}})
     assert store.readers_of(Key("LakeTable", "sales", "orders")) == ([view] if reference else [])
+    assert bool(store.sources_of(view)) == bool(reference)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_settled"),
+    [
+        ({}, False),
+        ({"observedGeneration": -1}, False),
+        ({"observedGeneration": 0, "phase": "InSync"}, False),
+        ({"observedGeneration": 1, "phase": "InSync"}, True),
+        ({"observedGeneration": 1, "phase": "Applying"}, False),
+        ({"observedGeneration": 1, "phase": "Retrying"}, False),
+        ({"observedGeneration": 1, "phase": "AwaitingApproval"}, True),
+        ({"observedGeneration": 1, "phase": "Stalled"}, True),
+    ],
+)
+def test_a_table_is_settled_once_its_newest_spec_was_looked_at_and_nothing_is_under_way(
+    status: Json, is_settled: bool
+) -> None:
+    store = Store()
+    store.put_table({**lake_table("orders", "2026-01-01T00:00:00Z"), "status": status})
+    assert store.tables[Key("LakeTable", "sales", "orders")].is_settled == is_settled
 
 
 def test_a_late_event_does_not_undo_what_is_known() -> None:

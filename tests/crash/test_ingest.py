@@ -48,8 +48,13 @@ class Ingest:
             self._stop.set()
             thread.join()
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether more rows are to be expected."""
+        return not self.failures and len(self.ids) < FOREVER
+
     def _append_all(self) -> None:
-        while len(self.ids) < FOREVER and not self._stop.wait(0.2):
+        while self.goes_on and not self._stop.wait(0.2):
             number = FIRST + len(self.ids)
             phase = self.phase
             try:
@@ -87,7 +92,8 @@ def test_ingest_all_the_time_loses_nothing_and_voids_no_approval(inside: Tell) -
     world, ingest = story.world, Ingest(story.world, "orders")
     with ingest.running():
         ingest.phase = "plan"
-        world.ok("plan", "-f", ".", "--out", world.folder.parent / "plan.json")
+        while ingest.goes_on and "plan" not in ingest.phases:  # a plan may take less than ingest's pause
+            world.ok("plan", "-f", ".", "--out", world.folder.parent / "plan.json")
         ingest.phase = "approve"
         world.ok("approve", "-f", "orders.yaml")
         ingest.phase = "apply"

@@ -25,12 +25,12 @@ MASK = "***"
 PropertyValue = str | Mapping[str, "PropertyValue"]
 _CONFIG_FILE = ".pyiceberg.yaml"
 _ENV_PREFIX = "pyiceberg_"
-_SECRET_KEY = re.compile(
-    r"token|credential|secret|passw|key|sas\b|sas-|signature|connection-string|authorization|cookie|header\.", re.I
+_SENSITIVE_KEY = (
+    r"(?i)token|credential|secret|passw|key|sas\b|sas-|signature|connection-string|authorization|cookie|header\."
 )
-_USERINFO = re.compile(r"(?<=://)[^/?#@\s]*@")
-_SECRET_PARAMETER = re.compile(r"(?i)\b([\w.-]*(?:passw|pwd|token|secret|sig|credential|key)[\w.-]*)=[^&;\s]*")
-_UNSAFE_PATH = re.compile(r"[?#%]")
+_USERINFO = r"(?<=://)[^/?#@\s]*@"
+_SENSITIVE_PARAMETER = r"(?i)\b([\w.-]*(?:passw|pwd|token|secret|sig|credential|key)[\w.-]*)=[^&;\s]*"
+_UNSAFE_IN_PATH = "?#%"
 
 
 class CatalogSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -107,7 +107,7 @@ def explicit(name: str, properties: Mapping[str, PropertyValue], origin: str = "
 def embedded(project: Path, name: str = DEFAULT_CATALOG) -> CatalogSettings:
     """Return the embedded catalog of a project folder; its files appear with the first commit."""
     folder = project.absolute() / PROJECT_FOLDER
-    if _UNSAFE_PATH.search(str(folder)):
+    if any(character in str(folder) for character in _UNSAFE_IN_PATH):
         raise InvalidInput(
             "The embedded catalog cannot live in a folder whose path holds '?', '#' or '%'.",
             where=str(folder),
@@ -176,6 +176,6 @@ def _properties(value: object) -> dict[str, PropertyValue]:
 def _mask(key: str, value: PropertyValue) -> PropertyValue:
     if isinstance(value, Mapping):
         return {k: _mask(f"{key}.{k}", v) for k, v in value.items()}
-    if _SECRET_KEY.search(key):
+    if re.search(_SENSITIVE_KEY, key):
         return MASK
-    return _SECRET_PARAMETER.sub(rf"\1={MASK}", _USERINFO.sub(f"{MASK}@", str(value)))
+    return re.sub(_SENSITIVE_PARAMETER, rf"\1={MASK}", re.sub(_USERINFO, f"{MASK}@", str(value)))

@@ -51,6 +51,12 @@ NO_TABLE = (TableNotFound, "There is no such table.", "Correct its name, or appl
 NOT_EMPTY = (NamespaceNotEmpty, "The namespace is not empty.", "Drop its tables first.")
 CONFLICT = (CommitConflict, "The table changed in the meantime.", "Plan again.")
 NO_NAMESPACE = (NamespaceNotFound, "There is no such namespace.", "Create it first.")
+_LOCKED = (
+    CatalogUnavailable,
+    "Another program keeps the catalog's SQLite file locked.",
+    "Try again when it is done.",
+)
+_SQLITE_LOCKED = {5, 6}  # SQLITE_BUSY, SQLITE_LOCKED
 _UNKNOWN = (CommitStateUnknown, "Nobody can tell whether the commit went through.", "Observe the table, then decide.")
 
 _RULES: dict[str, Rule] = {
@@ -148,19 +154,29 @@ def translate(error: Exception, where: str) -> LakeError:
     """Return the `LakeError` for any exception."""
     if isinstance(error, LakeError):
         return error
-    names = [f"{cls.__module__}.{cls.__name__}" for cls in type(error).__mro__]
-    if _CLIENT_ERROR in names:
-        kind, message, hint = _AWS_CODES.get(_aws_code(error), UNREACHABLE)
+    if rule := _rule_of(error):
+        kind, message, hint = rule
         return kind(message, where=where, hint=hint)
-    for name in names:
-        if rule := _RULES.get(name):
-            kind, message, hint = rule
-            return kind(message, where=where, hint=hint)
     return LakeError(
         f"The catalog's client failed with {type(error).__name__}.",
         where=where,
         hint="This is a bug in LakeTable or in the client; please report it.",
     )
+
+
+def _rule_of(error: Exception) -> Rule | None:
+    names = [f"{cls.__module__}.{cls.__name__}" for cls in type(error).__mro__]
+    if _CLIENT_ERROR in names:
+        return _AWS_CODES.get(_aws_code(error), UNREACHABLE)
+    if sqlite_code(error) in _SQLITE_LOCKED:
+        return _LOCKED
+    return next((_RULES[name] for name in names if name in _RULES), None)
+
+
+def sqlite_code(error: Exception) -> int:
+    """Return SQLite's primary result code, also of an error that SQLAlchemy wrapped; 0 when it is none of SQLite's."""
+    code = getattr(getattr(error, "orig", error), "sqlite_errorcode", 0)
+    return code & 0xFF if isinstance(code, int) else 0
 
 
 def _aws_code(error: Exception) -> str:

@@ -74,14 +74,19 @@ class _Store:
     def __init__(self, folder: Path) -> None:
         self._path = folder / "answers.db"
         self._connection: sqlite3.Connection | None = None
+        self._known: set[bytes] = set()
         self._is_given_up = False
 
     def get(self, url: str) -> Cached | None:
-        """Return an answer that some process wrote."""
+        """Return an answer that was there when the file was opened, or that was written since by this process."""
         if self._is_given_up:
             return None
         try:
-            row = self._open().execute("SELECT answer FROM answers WHERE url = ?", (_key(url),)).fetchone()
+            connection, key = self._open(), _key(url)
+            # a query hands Python's lock over, and all the threads that ask wait for this one
+            if key not in self._known:
+                return None
+            row = connection.execute("SELECT answer FROM answers WHERE url = ?", (key,)).fetchone()
             return None if row is None else _DECODER.decode(row[0])
         except (OSError, sqlite3.Error, msgspec.DecodeError) as error:
             self._give_up(error)
@@ -91,10 +96,11 @@ class _Store:
         """Write answers in one transaction."""
         if self._is_given_up:
             return
-        rows = ((_key(url), _ENCODER.encode(answer)) for url, answer in answers.items())
+        rows = [(_key(url), _ENCODER.encode(answer)) for url, answer in answers.items()]
         try:
             with self._open() as connection:
                 connection.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", rows)
+            self._known.update(key for key, _ in rows)
         except (OSError, sqlite3.Error) as error:
             self._give_up(error)
 
@@ -104,6 +110,7 @@ class _Store:
             # The cache's lock keeps two threads from using it at once.
             connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, check_same_thread=False)
             connection.execute("CREATE TABLE IF NOT EXISTS answers (url BLOB PRIMARY KEY, answer BLOB NOT NULL)")
+            self._known = {key for (key,) in connection.execute("SELECT url FROM answers")}
             self._connection = connection
         return self._connection
 

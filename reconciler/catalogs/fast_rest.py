@@ -18,6 +18,7 @@ import msgspec
 
 from reconciler.catalogs.backend import Loaded, StorageAccess, StorageCredential
 from reconciler.catalogs.connection import CatalogSettings
+from reconciler.catalogs.cores import any_core, stay_on
 from reconciler.catalogs.errors import BUSY, CONFLICT, FORBIDDEN, LOGIN, NO_NAMESPACE, NO_TABLE, NOT_EMPTY, Rule
 from reconciler.catalogs.etags import Cached, EtagCache
 from reconciler.catalogs.http import BUSY_STATUS, RETRIES, Answer, Transport
@@ -169,7 +170,7 @@ class RestBackend:
         except LakeError as error:
             yield from ((table, error) for table in wanted)
             return
-        with ThreadPoolExecutor(workers, thread_name_prefix="laketable-rest") as pool:
+        with ThreadPoolExecutor(workers, "laketable-rest", initializer=stay_on, initargs=(any_core(),)) as pool:
             yield from zip(wanted, pool.map(self._try_load, wanted), strict=True)
         self._etags.flush()
 

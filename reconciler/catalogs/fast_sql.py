@@ -21,13 +21,17 @@ from reconciler.model.table import TableIdent
 ReadFile = Callable[[str], bytes]
 _CHUNK = 400  # names a query; every SQLite build takes 999 variables
 _REMOTE_THREADS = 16
-_BUSY_SECONDS = 10.0
+BUSY_SECONDS = 10.0
 _LIST = "SELECT table_namespace, table_name FROM iceberg_tables WHERE catalog_name = ?"
 _LIST_ONE = f"{_LIST} AND table_namespace = ?"
 _LOOK_UP = (
     "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables "
     "WHERE catalog_name = ? AND (table_namespace, table_name) IN (VALUES "
 )
+_NAMESPACES_OF = {
+    "iceberg_tables": "SELECT table_namespace FROM iceberg_tables WHERE catalog_name = ?",
+    "iceberg_namespace_properties": "SELECT namespace FROM iceberg_namespace_properties WHERE catalog_name = ?",
+}
 _ONLY_TABLES = " AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)"
 
 
@@ -83,6 +87,25 @@ class SqliteReader:
             rows = self._query(_LIST) if namespace is None else self._query(_LIST_ONE, (".".join(namespace),))
             return [TableIdent(tuple(space.split(".")), name) for space, name in rows]
 
+    def list_namespaces(self, parent: tuple[str, ...]) -> list[tuple[str, ...]] | None:
+        """List the namespaces right below a parent, those of tables as well as those created; None: no such parent.
+
+        As PyIceberg's `SqlCatalog.list_namespaces` does. The file must be there.
+        """
+        with translating(self._settings.place):
+            known = self._namespaces()
+        depth = len(parent) + 1
+        below = {name[:depth] for name in known if name[: depth - 1] == parent}
+        if parent and not below:
+            return None
+        return sorted(name for name in below if len(name) == depth)
+
+    def _namespaces(self) -> set[tuple[str, ...]]:
+        with self._opened() as connection:
+            there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            found = (connection.execute(sql, (self._settings.name,)) for t, sql in _NAMESPACES_OF.items() if t in there)
+            return {tuple(name.split(".")) for rows in found for (name,) in rows}
+
     def _locations(self, tables: Sequence[TableIdent]) -> dict[TableIdent, str]:
         by_name = {(".".join(t.namespace), t.name): t for t in tables}
         names = list(by_name)
@@ -97,14 +120,17 @@ class SqliteReader:
     def _query(self, sql: str, values: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
         if not self._path.exists():
             return []
-        uri = f"{self._path.absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as connection:
+        with self._opened() as connection:
             columns = {row[1] for row in connection.execute("PRAGMA table_info(iceberg_tables)")}
             if not columns:
                 return []
             # Views share the table since schema version 1; before, there was no such column.
             only_tables = _ONLY_TABLES if "iceberg_type" in columns else ""
             return connection.execute(sql + only_tables, (self._settings.name, *values)).fetchall()
+
+    def _opened(self) -> closing[sqlite3.Connection]:
+        uri = f"{self._path.absolute().as_uri()}?mode=ro"
+        return closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS))
 
     def _read(self, table: TableIdent, location: str) -> Loaded | Exception:
         where = self._settings.where(table)

@@ -98,7 +98,9 @@ class PooledTransport:
     ) -> None:
         self._settings = settings
         self._sleep = sleep
+        self._read_seconds = read_seconds
         self._pool = _pool(settings, read_seconds)
+        self._origin, self._direct = _direct(self._pool, settings.uri)
         self._headers = {
             key.removeprefix("header."): value
             for key, value in settings.properties.items()
@@ -118,14 +120,17 @@ class PooledTransport:
                 self._headers[key.removeprefix("header.")] = value
 
     def request(self, method: str, url: str, *, body: bytes = b"", headers: Mapping[str, str]) -> Answer:
-        """Send a request, with a fresh token if the old one has expired; repeat reads while the server is busy."""
+        """Send a request, with a fresh token if the old one has expired; repeat reads while the server is busy.
+
+        A server that took a request and stayed silent is not asked again: who waits should hear of it.
+        """
         attempts = RETRIES if method in ("GET", "HEAD") else 1
         for attempt in range(attempts):
             is_last = attempt == attempts - 1
             try:
                 answer = self._send(method, url, body, headers)
-            except CatalogUnavailable:
-                if is_last:
+            except CatalogUnavailable as error:
+                if is_last or _was_silent(error):
                     raise
                 self._sleep(0.1 * 2**attempt)
                 continue
@@ -148,10 +153,13 @@ class PooledTransport:
         from urllib3 import exceptions
 
         place = self._settings.place
+        sent: dict[str, Any] = {"body": body or None, "headers": {**self._headers, **headers}}
+        sent |= {"retries": False, "redirect": False}
         try:
-            response = self._pool.request(
-                method, url, body=body or None, headers={**self._headers, **headers}, retries=False, redirect=False
-            )
+            if self._direct is not None and url.startswith(self._origin):
+                response = self._direct.urlopen(method, url[len(self._origin) - 1 :], **sent)
+            else:
+                response = self._pool.request(method, url, **sent)
         except (exceptions.NewConnectionError, exceptions.ConnectTimeoutError, exceptions.ProxyError) as e:
             raise CatalogUnavailable("Cannot reach the catalog.", where=place, hint=_UNREACHABLE_HINT) from e
         except exceptions.SSLError as e:
@@ -160,6 +168,8 @@ class PooledTransport:
             ) from e
         except exceptions.LocationValueError as e:
             raise InvalidInput("The catalog's uri is not a URL.", where=place, hint="Correct its uri.") from e
+        except exceptions.ReadTimeoutError as e:
+            raise _silent(method, place, self._read_seconds) from e
         except (exceptions.HTTPError, OSError) as e:
             raise _interrupted(method, place) from e
         return Answer(response.status, {k.lower(): v for k, v in response.headers.items()}, response.data)
@@ -228,6 +238,20 @@ class PyIcebergTransport:
         return Answer(response.status_code, {k.lower(): v for k, v in response.headers.items()}, response.content)
 
 
+def _was_silent(error: LakeError) -> bool:
+    from urllib3.exceptions import ReadTimeoutError
+
+    cause = error.__cause__
+    return _was_silent(cause) if isinstance(cause, LakeError) else isinstance(cause, ReadTimeoutError)
+
+
+def _silent(method: str, place: str, seconds: float) -> LakeError:
+    if method not in ("GET", "HEAD"):
+        return _interrupted(method, place)
+    message = f"The catalog did not answer within {seconds:g} s."
+    return CatalogUnavailable(message, where=place, hint="Is it overloaded, or stopped? Try again.")
+
+
 def _interrupted(method: str, place: str) -> LakeError:
     if method in ("GET", "HEAD"):
         return CatalogUnavailable("The connection to the catalog broke.", where=place, hint=_UNREACHABLE_HINT)
@@ -267,6 +291,15 @@ def _pool(settings: CatalogSettings, read_seconds: float) -> urllib3.PoolManager
     return urllib3.PoolManager(
         maxsize=CONNECTIONS, block=True, timeout=timeout, ca_certs=ca_bundle, cert_file=certificate, key_file=key
     )
+
+
+def _direct(pool: urllib3.PoolManager, uri: str) -> tuple[str, urllib3.HTTPConnectionPool | None]:
+    """Return the catalog's origin and its connections, past the manager, which takes each url apart three times."""
+    try:
+        parts = urlsplit(uri)
+        return f"{parts.scheme}://{parts.netloc}/", None if pool.proxy else pool.connection_from_url(uri)
+    except ValueError:  # no URL, which the first request tells
+        return "", None
 
 
 def _tls(settings: CatalogSettings) -> tuple[str | None, str | None, str | None]:

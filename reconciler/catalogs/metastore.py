@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reconciler.catalogs.backend import Loaded, StorageAccess
 from reconciler.catalogs.connection import EMBEDDED, CatalogSettings, PropertyValue
-from reconciler.catalogs.errors import translate, translating
+from reconciler.catalogs.errors import sqlite_code, translate, translating
 from reconciler.catalogs.fast_sql import SqliteReader, local_path
 from reconciler.catalogs.storage import read_file
 from reconciler.errors import (
@@ -28,6 +29,10 @@ from reconciler.model.table import TableIdent, TableSpec
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog, MetastoreCatalog
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+    _Requirements = tuple[TableRequirement, ...]
+    _Updates = tuple[TableUpdate, ...]
 
 _DEFINITE = (
     "CommitFailedException",
@@ -43,6 +48,7 @@ _DEFINITE = (
 
 
 _SQLITE_REFUSALS = {3, 5, 6, 8, 13, 14}  # no permission, busy, locked, read-only, full, cannot open
+"""SQLite's own word that it wrote nothing; trying again would only leave more files behind."""
 
 
 class MetastoreBackend:
@@ -94,13 +100,16 @@ class MetastoreBackend:
     def commit(
         self, table: TableIdent, requirements: Sequence[JsonObject], updates: Sequence[JsonObject]
     ) -> Loaded | None:
-        """Commit through PyIceberg, which checks the requirements on freshly loaded metadata and swaps its location."""
+        """Commit through PyIceberg, which checks the requirements on freshly loaded metadata."""
         is_creation = any(requirement.get("type") == "assert-create" for requirement in requirements)
         with translating(self._settings.where(table)):
             asserted, wanted = _as_models(requirements, updates)
-            handle = _handle(table, self.catalog())
+            path = None if is_creation else self._plain_sqlite
+            commit = self._commit if path is None else partial(self._swap, path)
         try:
-            location = self.catalog().commit_table(handle, asserted, wanted).metadata_location
+            location = commit(table, asserted, wanted)
+        except LakeError:
+            raise
         except Exception as e:
             raise self._commit_error(e, table, is_creation=is_creation) from e
         try:
@@ -109,10 +118,30 @@ class MetastoreBackend:
         except Exception:  # noqa: BLE001  (it is committed; the caller observes again)
             return None
 
+    def _commit(self, table: TableIdent, requirements: _Requirements, updates: _Updates) -> str:
+        return self.catalog().commit_table(_handle(table, self.catalog()), requirements, updates).metadata_location
+
+    def _swap(self, path: Path, table: TableIdent, requirements: _Requirements, updates: _Updates) -> str:
+        """Commit the next version of a table without SQLAlchemy."""
+        from reconciler.catalogs import sqlite_commit
+
+        base = self.load(table)
+        after = sqlite_commit.next_version(base, requirements, updates, client_properties(self._settings))
+        if after != base.metadata_location:
+            sqlite_commit.swap(path, self._settings.name, table, base.metadata_location, after)
+        return after
+
+    @property
+    def _plain_sqlite(self) -> Path | None:
+        """The SQLite file, when the uri says no more than its path and the catalog is PyIceberg's own."""
+        path = self._settings.sqlite_path
+        is_plain = self._settings.uri == f"sqlite:///{path}" and not self._settings.text("py-catalog-impl")
+        return path if is_plain else None
+
     def _commit_error(self, error: Exception, table: TableIdent, *, is_creation: bool) -> LakeError:
         where = self._settings.where(table)
         names = {cls.__name__ for cls in type(error).__mro__}
-        if not names.intersection(_DEFINITE) and not _is_sqlite_refusal(error):
+        if not names.intersection(_DEFINITE) and sqlite_code(error) not in _SQLITE_REFUSALS:
             return CommitStateUnknown(
                 "The catalog failed during a commit: nobody can tell whether it went through.",
                 where=where,
@@ -127,9 +156,11 @@ class MetastoreBackend:
 
     def list_tables(self, namespace: tuple[str, ...]) -> list[TableIdent]:
         """List one namespace's tables; a namespace without any is asked about, for it may not exist."""
-        if self._sqlite is not None and (tables := self._sqlite.list_tables(namespace)):
-            return tables
         self._require_catalog(namespace)
+        if self._sqlite is not None:
+            tables = self._sqlite.list_tables(namespace)
+            if tables or self._sqlite.list_namespaces(namespace) is not None:
+                return tables
         with translating(self._settings.where(namespace)):
             found = self.catalog().list_tables(namespace)
             return [TableIdent(tuple(parts[:-1]), parts[-1]) for parts in found]
@@ -138,6 +169,8 @@ class MetastoreBackend:
         """List the namespaces right below a parent."""
         if self._is_absent:
             return []
+        if self._sqlite is not None and (found := self._sqlite.list_namespaces(parent)) is not None:
+            return found
         with translating(self._settings.where(parent)):
             return [tuple(parts) for parts in self.catalog().list_namespaces(parent)]
 
@@ -202,6 +235,12 @@ class MetastoreBackend:
         return {key: value for key, value in self._settings.properties.items() if isinstance(value, str)}
 
 
+def client_properties(settings: CatalogSettings) -> dict[str, PropertyValue]:
+    """Return what PyIceberg is given: the catalog's properties, and our FileIO for the embedded one."""
+    own = {"py-io-impl": "reconciler.catalogs.local_io.LocalFileIO"} if settings.origin == EMBEDDED else {}
+    return {**settings.properties, **own}
+
+
 def load_pyiceberg(settings: CatalogSettings) -> Catalog:
     """Make PyIceberg's catalog from exactly these properties.
 
@@ -209,9 +248,7 @@ def load_pyiceberg(settings: CatalogSettings) -> Catalog:
     """
     from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType, _import_catalog
 
-    properties: dict[str, PropertyValue] = dict(settings.properties)
-    if settings.origin == EMBEDDED:
-        properties["py-io-impl"] = "reconciler.catalogs.local_io.LocalFileIO"
+    properties = client_properties(settings)
     implementation = settings.text("py-catalog-impl")
     if implementation:
         if custom := _import_catalog(settings.name, implementation, properties):
@@ -227,7 +264,7 @@ def load_pyiceberg(settings: CatalogSettings) -> Catalog:
     return AVAILABLE_CATALOGS[kinds[settings.kind]](settings.name, properties)
 
 
-def _as_models(requirements: Sequence[JsonObject], updates: Sequence[JsonObject]):  # type: ignore[no-untyped-def]
+def _as_models(requirements: Sequence[JsonObject], updates: Sequence[JsonObject]) -> tuple[_Requirements, _Updates]:
     from pydantic import TypeAdapter
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
@@ -246,9 +283,3 @@ def _handle(table: TableIdent, catalog: Catalog):  # type: ignore[no-untyped-def
 
 def _name(table: TableIdent) -> tuple[str, ...]:
     return (*table.namespace, table.name)
-
-
-def _is_sqlite_refusal(error: Exception) -> bool:
-    """Whether SQLite itself says that it wrote nothing; trying again would only leave more files behind."""
-    code = getattr(getattr(error, "orig", None), "sqlite_errorcode", None)
-    return isinstance(code, int) and code & 0xFF in _SQLITE_REFUSALS

@@ -6,16 +6,28 @@ committed.
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
+from reconciler.catalogs import sqlite_commit
 from reconciler.catalogs.connection import embedded, explicit
 from reconciler.catalogs.iceberg import ATTEMPTS, IcebergCatalog
 from reconciler.diff.changes import Change, CreateTable, SetProperty, UpgradeFormat
-from reconciler.errors import CatalogUnavailable, CommitConflict, CommitStateUnknown, LakeError, TableAlreadyExists
+from reconciler.errors import (
+    CatalogUnavailable,
+    CommitConflict,
+    CommitStateUnknown,
+    LakeError,
+    TableAlreadyExists,
+    TableNotFound,
+)
 from reconciler.model.metadata import decode_metadata
 from reconciler.model.table import TableIdent
 from reconciler.model.types import Field, StructType
@@ -225,27 +237,119 @@ def local(tmp_path: Path) -> IcebergCatalog:
     return IcebergCatalog(embedded(tmp_path), sleep=lambda _: None)
 
 
+@pytest.fixture
+def by_pyiceberg(tmp_path: Path) -> IcebergCatalog:
+    """A SQLite catalog whose uri says more than a path, so that SQLAlchemy commits to it."""
+    properties = {"uri": f"sqlite:///{tmp_path}/catalog.db?timeout=7", "warehouse": f"file://{tmp_path}/warehouse"}
+    return IcebergCatalog(explicit("lake", properties), sleep=lambda _: None)
+
+
 @pytest.mark.parametrize("acts_first", [True, False], ids=["fails after the commit", "fails before it"])
+@pytest.mark.parametrize(
+    ("which", "commits"),
+    [("local", sqlite_commit), ("by_pyiceberg", SqlCatalog)],
+    ids=["the embedded catalog", "through SQLAlchemy"],
+)
 def test_a_database_that_fails(
-    local: IcebergCatalog, ident: TableIdent, acts_first: bool, monkeypatch: pytest.MonkeyPatch
+    which: str,
+    commits: object,
+    ident: TableIdent,
+    acts_first: bool,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from pyiceberg.catalog.sql import SqlCatalog
+    lake: IcebergCatalog = request.getfixturevalue(which)
+    made = lake.apply(ident, None, [CreateTable(spec=orders(ident))])
+    name = "swap" if commits is sqlite_commit else "commit_table"
+    commit, failures = getattr(commits, name), iter([True])
 
-    made = local.apply(ident, None, [CreateTable(spec=orders(ident))])
-    commit_table, failures = SqlCatalog.commit_table, iter([True])
-
-    def fail_once(self, *arguments):  # type: ignore[no-untyped-def]
+    def fail_once(*arguments):  # type: ignore[no-untyped-def]
         is_failing = next(failures, False)
-        done = commit_table(self, *arguments) if acts_first or not is_failing else None
+        done = commit(*arguments) if acts_first or not is_failing else None
         if is_failing:
             raise OSError("disk")
         return done
 
-    monkeypatch.setattr(SqlCatalog, "commit_table", fail_once)
-    outcome = local.apply(ident, made.version, [*CHANGES["everything at once"]])
+    monkeypatch.setattr(commits, name, fail_once)
+    outcome = lake.apply(ident, made.version, [*CHANGES["everything at once"]])
+    assert next(failures, None) is None, "it was to fail"
     assert outcome.replayed == acts_first
-    assert outcome.version == local.get_table_spec(ident).version
+    assert outcome.version == lake.get_table_spec(ident).version
     assert version_number(outcome.metadata_location) == 1
+
+
+def test_both_ways_to_commit_write_the_same(
+    local: IcebergCatalog, by_pyiceberg: IcebergCatalog, ident: TableIdent
+) -> None:
+    def written(lake: IcebergCatalog) -> tuple[dict[str, object], tuple[str, str]]:
+        made = lake.apply(ident, None, [CreateTable(spec=orders(ident))])
+        lake.apply(ident, made.version, [*CHANGES["everything at once"]])
+        path = str(lake.settings.sqlite_path)
+        with closing(sqlite3.connect(path)) as connection:
+            row = connection.execute("SELECT metadata_location, previous_metadata_location FROM iceberg_tables")
+            after, before = row.fetchone()
+        assert (
+            json.loads(Path(after.removeprefix("file://")).read_text())["metadata-log"][-1]["metadata-file"] == before
+        )
+        document = json.loads(lake._backend.load(ident).json())
+        volatile = ("table-uuid", "location", "last-updated-ms", "metadata-log")
+        return {k: v for k, v in document.items() if k not in volatile}, (number(before), number(after))
+
+    def number(location: str) -> str:
+        return location.rsplit("/", 1)[1].partition("-")[0]
+
+    ours, theirs = written(local), written(by_pyiceberg)
+    assert ours == theirs
+    assert ours[1] == ("00000", "00001")
+
+
+def test_a_table_that_moves_between_reading_and_swapping(
+    local: IcebergCatalog, ident: TableIdent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer commits after ours wrote its metadata file: ours is not published, and is tried anew."""
+    made = local.apply(ident, None, [CreateTable(spec=orders(ident))])
+    other, swap, slips = IcebergCatalog(local.settings), sqlite_commit.swap, iter([True])
+
+    def swap_late(*arguments):  # type: ignore[no-untyped-def]
+        if next(slips, False):
+            other.commit(ident, [other.write_batch(ident, rows(1), "theirs")])
+        swap(*arguments)
+
+    monkeypatch.setattr(sqlite_commit, "swap", swap_late)
+    outcome = local.apply(ident, made.version, [SetProperty(key="comment", before=None, after="ours")])
+    seen = local.get_table_spec(ident)
+    assert (seen.statistics.rows, seen.spec.properties["comment"]) == (1, "ours")
+    assert version_number(outcome.metadata_location) == 2
+
+
+def test_a_table_dropped_meanwhile_is_no_unknown_outcome(
+    local: IcebergCatalog, ident: TableIdent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = local.apply(ident, None, [CreateTable(spec=orders(ident))])
+    commit = local._backend.commit
+
+    def commit_late(table, requirements, updates):  # type: ignore[no-untyped-def]
+        local._backend.drop_table(table)
+        return commit(table, requirements, updates)
+
+    monkeypatch.setattr(local._backend, "commit", commit_late)
+    with pytest.raises(TableNotFound) as caught:
+        local.apply(ident, made.version, [SetProperty(key="comment", before=None, after="ours")])
+    assert caught.value.__cause__ is not caught.value
+
+
+def test_a_locked_database_is_told_and_nothing_changes(
+    local: IcebergCatalog, ident: TableIdent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_commit, "BUSY_SECONDS", 0.1)
+    made = local.apply(ident, None, [CreateTable(spec=orders(ident))])
+    with closing(sqlite3.connect(str(local.settings.sqlite_path))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(CatalogUnavailable) as caught:
+            local.apply(ident, made.version, [SetProperty(key="comment", before=None, after="ours")])
+    assert "locked" in str(caught.value)
+    assert str(local.settings.sqlite_path) in caught.value.where
+    assert local.get_table_spec(ident).version == made.version
 
 
 def test_the_catalog_checks_what_we_asserted(local: IcebergCatalog, ident: TableIdent) -> None:

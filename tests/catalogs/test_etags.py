@@ -30,6 +30,17 @@ def test_urls_are_not_written(tmp_path: Path) -> None:
     assert b"pass" not in (tmp_path / "answers.db").read_bytes()
 
 
+def test_nothing_is_looked_up_that_is_not_there(tmp_path: Path) -> None:
+    remember(tmp_path)
+    cache, queries = EtagCache(tmp_path), list[str]()
+    assert cache._store is not None
+    cache._store._open().set_trace_callback(queries.append)
+    assert cache.get("http://x/other") is None
+    assert queries == []
+    assert cache.get("http://x/t") == ANSWER
+    assert len(queries) == 1
+
+
 def test_many_threads_share_a_cache(tmp_path: Path) -> None:
     cache = EtagCache(tmp_path)
 

@@ -110,6 +110,21 @@ def test_prefix_separator_and_overrides_come_from_the_server(server: FaultProxy)
     assert load.headers["X-Tenant"] == "blue"
 
 
+def test_names_of_dots_are_no_steps_up(configured: FaultProxy) -> None:
+    configured.plan(answer(table()))
+    catalog(configured).get_table_spec(TableIdent(("sales",), ".."))
+    assert configured.requests[-1].path == "/v1/namespaces/sales/tables/..?snapshots=all"
+
+
+def test_a_proxy_is_asked_for_the_whole_address(server: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", server.uri)
+    server.plan(answer({"defaults": {}, "overrides": {}}), path="/v1/config")
+    server.plan(answer(table()))
+    settings = explicit("lake", {"type": "rest", "uri": "http://catalog.example/api"})
+    assert IcebergCatalog(settings).get_table_spec(ORDERS).spec.location == "s3://lake/orders"
+    assert all(request.path.startswith("http://catalog.example/api/v1/") for request in server.requests)
+
+
 def test_observation_asks_for_no_credentials(configured: FaultProxy) -> None:
     configured.plan(answer(table()))
     catalog(configured, token="abc").get_table_spec(ORDERS)
@@ -201,6 +216,19 @@ def test_a_busy_server_is_asked_again(configured: FaultProxy) -> None:
     configured.plan(error(429, Retry_After="1"))
     configured.plan(answer(table()))
     assert isinstance(catalog(configured).get_table_spec(ORDERS), Observed)
+
+
+@pytest.mark.parametrize(("credential", "path"), [("", "/tables/"), (f"id:{SECRET}", "/oauth")])
+def test_a_silent_server_is_not_asked_again(configured: FaultProxy, credential: str, path: str) -> None:
+    """It would be silent for as long again, and who waits hears nothing: an operator's status, for one."""
+    configured.plan(Fault(delay_seconds=1.0, status=503), path=path, times=3)
+    settings = explicit("lake", {"type": "rest", "uri": configured.uri, "credential": credential})
+    pauses: list[float] = []
+    transport = PooledTransport(settings, read_seconds=0.2, sleep=pauses.append)
+    lake = IcebergCatalog(settings, backend=RestBackend(settings, lambda: transport))
+    with pytest.raises(CatalogUnavailable, match="broke" if credential else r"did not answer within 0\.2 s"):
+        lake.get_table_spec(ORDERS)
+    assert pauses == []  # there is one before each repetition
 
 
 def test_one_tables_failure_is_its_value(configured: FaultProxy) -> None:

@@ -14,6 +14,7 @@ import pytest
 from reconciler.catalogs.connection import CatalogSettings, embedded, explicit
 from reconciler.catalogs.fast_sql import local_path
 from reconciler.catalogs.iceberg import IcebergCatalog
+from reconciler.catalogs.metastore import MetastoreBackend, load_pyiceberg
 from reconciler.diff.changes import CreateTable
 from reconciler.errors import CatalogUnavailable, InvalidTable, NamespaceNotFound, TableNotFound
 from reconciler.model.table import Observed, TableIdent
@@ -131,9 +132,31 @@ import sys
 from pathlib import Path
 from reconciler.catalogs.connection import embedded
 from reconciler.catalogs.iceberg import IcebergCatalog
+from reconciler.catalogs.metastore import MetastoreBackend, load_pyiceberg
 from reconciler.model.table import TableIdent
-IcebergCatalog(embedded(Path({str(tmp_path)!r}))).get_table_spec(TableIdent(("sales",), "orders"))
+catalog = IcebergCatalog(embedded(Path({str(tmp_path)!r})))
+catalog.get_table_spec(TableIdent(("sales",), "orders"))
+assert catalog.list_tables()
 print(sorted({{"pyiceberg", "pyarrow", "sqlalchemy", "requests", "pydantic", "urllib3"}} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_namespaces_are_those_that_pyiceberg_lists(settings: CatalogSettings) -> None:
+    theirs = load_pyiceberg(settings)
+    for name in ("sales.eu.north", "salesman", "empty.below", "x%", "x%.y"):
+        theirs.create_namespace(name)
+    moved = "INSERT INTO iceberg_tables SELECT ?, ?, table_name, metadata_location, NULL, 'TABLE' FROM iceberg_tables"
+    execute(settings, f"{moved} LIMIT 1", settings.name, "only.tables")
+    execute(settings, f"{moved} LIMIT 1", "another catalog", "hidden")
+    ours = MetastoreBackend(settings)
+    for parent in ((), ("sales",), ("sales", "eu"), ("only",), ("empty", "below"), ("x%",), ("salesman",)):
+        assert ours.list_namespaces(parent) == sorted(map(tuple, theirs.list_namespaces(parent)))
+    assert ours.list_namespaces(("only",)) == [("only", "tables")]
+    assert ours.list_tables(("empty",)) == []
+    for missing in (("sale",), ("hidden",), ("sales", "e")):
+        with pytest.raises(NamespaceNotFound):
+            ours.list_namespaces(missing)
+        with pytest.raises(NamespaceNotFound):
+            ours.list_tables(missing)

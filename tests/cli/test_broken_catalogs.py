@@ -77,7 +77,7 @@ def test_one_broken_table_stops_no_other(live: Lab) -> None:
 
 
 def test_a_locked_database(live: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast_sql, "_BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(fast_sql, "BUSY_SECONDS", 0.1)
     lock = sqlite3.connect(database(live), isolation_level=None)
     check(live, Case(lambda lab: lock.execute("BEGIN EXCLUSIVE"), "SQLite", APPLY), lock.close)
 

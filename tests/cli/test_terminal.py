@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -235,6 +236,38 @@ def test_without_home_user_or_locale_it_works(lab: Lab) -> None:
     assert lab.table().schema().find_field("id").doc == "Größe"
 
 
+def test_a_full_disk_is_said_in_one_line(lab: Lab) -> None:
+    lab.manifest([ID])
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [PROGRAM, "plan", "-f", "orders.yaml"],
+            cwd=lab.folder,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: no space is left")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_end_flushes_what_was_said_and_does_what_was_registered(lab: Lab) -> None:
+    lab.manifest([ID])
+    for thread in ("", "import threading, time; threading.Thread(target=time.sleep, args=(0.5,)).start();"):
+        code = (
+            "import sys, atexit; from reconciler.cli.main import main;"
+            f"atexit.register(lambda: print('registered'));{thread}"
+            "sys.argv[1:] = ['plan', '-f', 'orders.yaml', '--detailed-exitcode']; main()"
+        )
+        done = subprocess.run(
+            [PROGRAM.parent / "python", "-c", code], cwd=lab.folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 2, done.stderr
+        assert done.stdout.startswith("LakeTable ")
+        assert done.stdout.endswith("\nregistered\n")
+
+
 def test_closed_standard_streams_do_not_crash(lab: Lab) -> None:
     lab.manifest([ID])
     done = subprocess.run(
@@ -243,15 +276,35 @@ def test_closed_standard_streams_do_not_crash(lab: Lab) -> None:
     assert done.returncode in {1, 2}
 
 
-def test_a_plan_needs_no_heavy_import(lab: Lab) -> None:
+def test_a_plan_needs_no_heavy_import(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.apply([ID])
+    monkeypatch.setenv("LAKETABLE_CACHE", "off")  # the manifest is parsed
     code = (
-        "import sys; from reconciler.cli.main import run; code = run(['plan', '-f', 'orders.yaml']);"
+        "import sys, atexit; from reconciler.cli.main import main;"
         "heavy = {'pyiceberg', 'pyarrow', 'sqlalchemy', 'pyspark', 'rich', 'deepdiff', 'requests'};"
-        "print(sorted(heavy & sys.modules.keys()), file=sys.stderr); sys.exit(code)"
+        "heavy |= {f'reconciler.model.manifest.{kind}' for kind in ('catalog', 'policy', 'pod')};"
+        "heavy |= {'importlib.metadata', 'json'};"
+        "atexit.register(lambda: print(sorted(heavy & sys.modules.keys()), file=sys.stderr));"
+        "sys.argv[1:] = ['plan', '-f', 'orders.yaml']; main()"
     )
     done = subprocess.run(
         [PROGRAM.parent / "python", "-c", code], cwd=lab.folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0
     assert done.stderr == "[]\n"
+
+
+def test_a_commit_to_the_embedded_catalog_needs_no_sqlalchemy(lab: Lab) -> None:
+    lab.apply([ID])
+    lab.manifest([f"{ID}, doc: Another one"])
+    code = (
+        "import sys, atexit; from reconciler.cli.main import main;"
+        "atexit.register(lambda: print({'sqlalchemy', 'pyarrow'} & sys.modules.keys(), file=sys.stderr));"
+        "sys.argv[1:] = ['apply', '-f', 'orders.yaml', '--auto-approve']; main()"
+    )
+    done = subprocess.run(
+        [PROGRAM.parent / "python", "-c", code], cwd=lab.folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith("set()\n")
+    assert lab.table().schema().find_field("id").doc == "Another one"

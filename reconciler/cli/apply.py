@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 import click
+import msgspec
 
 from reconciler.cli import options
 from reconciler.cli.console import is_interactive, progress, say, wants_color, width
@@ -178,7 +178,7 @@ def _asked(proposal: Proposal, approval: Approval) -> Proposal:
         agreed = click.confirm(f"{plan.table}: apply this plan?", default=False)
     if not agreed:
         return proposal
-    return judged(proposal, replace(approval, hashes=approval.hashes | {plan.hash}), now_ms=now_ms())
+    return judged(proposal, msgspec.structs.replace(approval, hashes=approval.hashes | {plan.hash}), now_ms=now_ms())
 
 
 def _exit_code(proposal: Proposal, last: Event | None) -> ExitCode:

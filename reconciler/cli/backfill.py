@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import click
+import msgspec
 
 from reconciler.cli import options
 from reconciler.cli.apply import JsonShow, TextShow, exit_code_of
@@ -73,4 +73,4 @@ def _filling(proposal: Proposal) -> Proposal | None:
     made = fill_plan(request.desired, current, proposal.plan, files)
     if made is None or not unfilled_rows(request.desired, current, files):
         return None
-    return judged(replace(proposal, plan=made), Approval(auto=True), now_ms=now_ms())
+    return judged(msgspec.structs.replace(proposal, plan=made), Approval(auto=True), now_ms=now_ms())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -28,7 +27,9 @@ def width() -> int:
     """Columns of the terminal; a fixed width when there is none, so that logs and goldens do not vary."""
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         return PLAIN_WIDTH
-    return max(60, shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns)
+    from shutil import get_terminal_size
+
+    return max(60, get_terminal_size((PLAIN_WIDTH, 24)).columns)
 
 
 def is_interactive() -> bool:

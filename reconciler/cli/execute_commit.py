@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
@@ -50,9 +50,9 @@ def commit(workspace: Workspace, proposal: Proposal, reviewed: Plan, engine: Cal
             raise proposal.error or LakeError("There is no plan to carry out.")
         require_same(made, reviewed)
         upkeep = tuple(operation for operation in made.upkeep if operation.kind in _COMMITTED)
-        proposal = replace(proposal, plan=msgspec.structs.replace(made, upkeep=upkeep))
+        proposal = msgspec.structs.replace(proposal, plan=msgspec.structs.replace(made, upkeep=upkeep))
     except LakeError as error:
         tell(failure(proposal.table, error, proposal.source))
         return
-    for event in execute(proposal, replace(execution, data=data)):
+    for event in execute(proposal, msgspec.structs.replace(execution, data=data)):
         tell(event)

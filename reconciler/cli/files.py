@@ -6,7 +6,8 @@ import glob
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from reconciler.errors import InvalidInput
 
@@ -14,8 +15,7 @@ SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "<stdin>"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """One file's content; `explicit` when the user named the very file, `real_path` when it is one on this disk."""
 
     path: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import click
 import msgspec
@@ -106,7 +105,7 @@ def _maintaining(proposal: Proposal, wanted: frozenset[MaintenanceStep], *, now:
     chosen = tuple(o for o in due if isinstance(o.work, Maintain) and o.work.step in wanted and _has_work(o))
     others = tuple(o for o in made.upkeep if o.work is None)
     plan = within_runtime(msgspec.structs.replace(made, upkeep=(*others, *chosen)), request.runtime)
-    return judged(replace(proposal, plan=plan), Approval(auto=True), now_ms=moment)
+    return judged(msgspec.structs.replace(proposal, plan=plan), Approval(auto=True), now_ms=moment)
 
 
 def _has_work(operation: Operation) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+import msgspec
 
 from reconciler.cli import options
 from reconciler.cli.console import note, say
@@ -86,11 +87,10 @@ def _against(names: tuple[str, ...], recursive: bool, output: str, against: str,
 
 
 def _changed(project: Project, revision: str) -> Project:
-    from dataclasses import replace
 
     from reconciler.cli.git import changed_tables
 
-    return replace(project, tables=changed_tables(project, revision))
+    return msgspec.structs.replace(project, tables=changed_tables(project, revision))
 
 
 def _write(out: str, proposals: list[Proposal], project: Project) -> None:

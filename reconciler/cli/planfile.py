@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+
+import msgspec
 
 from reconciler.cli.files import STDIN, Source, read_sources
 from reconciler.cli.project import Project, load_beside, load_texts
@@ -64,7 +65,7 @@ def _checked(proposal: Proposal, item: PlannedTable) -> Proposal:
         require_same(proposal.plan, item.plan)
         _require_cost(proposal, item.plan)
     except LakeError as error:
-        return replace(proposal, plan=None, decision=None, error=error)
+        return msgspec.structs.replace(proposal, plan=None, decision=None, error=error)
     return proposal
 
 

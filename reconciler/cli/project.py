@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from reconciler.catalogs.connection import (
     DEFAULT_CATALOG,
@@ -17,6 +18,7 @@ from reconciler.catalogs.connection import (
     pyiceberg_catalogs,
 )
 from reconciler.cli.files import SUFFIXES, Source, read_sources
+from reconciler.cli.plugins import skip_search
 from reconciler.cli.spec_cache import CachedTable, SpecCache, cache_file
 from reconciler.errors import InvalidInput, ManifestErrors
 from reconciler.model.property_keys import CONNECT_TOKEN
@@ -34,8 +36,7 @@ SECRETS_VARIABLE = "LAKETABLE_SECRETS"
 """The folder with a data job's mounted Secrets, one folder each."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableDocument:
+class TableDocument(msgspec.Struct, frozen=True):
     """One `LakeTable` in normal form, and where it stands.
 
     `index` counts the file's YAML documents, `number` its `LakeTable`s.
@@ -79,8 +80,7 @@ class TableDocument:
         return [manifest for manifest in manifests if isinstance(manifest, LakeTable)][self.number]
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(msgspec.Struct, frozen=True):
     """Everything a command's files hold; `shared` are the files of its catalogs and policies."""
 
     tables: tuple[TableDocument, ...]
@@ -165,6 +165,7 @@ def _load(sources: Sequence[Source], *, pass_over_foreign: bool = False) -> tupl
 
 def _parse(source: Source, *, pass_over_foreign: bool) -> tuple[tuple[CachedTable, ...], list[Document]]:
     """Read a file: its tables in normal form, and the documents of other kinds."""
+    skip_search()
     from reconciler.model.desired import to_desired
     from reconciler.model.documents import load_documents
     from reconciler.model.manifest import LakeTable

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
+import msgspec
 
 from reconciler.cli import options
 from reconciler.cli.apply import JsonShow, TextShow, exit_code_of
@@ -75,4 +74,6 @@ def _refreshing(proposal: Proposal) -> Proposal | None:
     if made.operations or made.is_blocked:
         raise InvalidInput("The view is not what its manifest says.", where=str(proposal.table), hint="Apply it first.")
     refresh = refresh_plan(request.desired, current, made)
-    return None if refresh is None else judged(replace(proposal, plan=refresh), _APPROVAL, now_ms=now_ms())
+    if refresh is None:
+        return None
+    return judged(msgspec.structs.replace(proposal, plan=refresh), _APPROVAL, now_ms=now_ms())

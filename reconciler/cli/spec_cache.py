@@ -13,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -50,7 +51,6 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True):
     checksum: int
 
 
-_TABLES = msgspec.msgpack.Decoder(tuple[CachedTable, ...])
 _HEAD = msgspec.msgpack.Decoder(dict[bytes, _Entry])
 
 
@@ -73,7 +73,7 @@ class SpecCache:
         if zlib.crc32(packed) != checksum:
             return None
         try:
-            tables = _TABLES.decode(packed)
+            tables = _tables().decode(packed)
         except (msgspec.DecodeError, ValueError):
             return None
         self._used[key] = packed
@@ -127,6 +127,11 @@ def _code_stamp() -> bytes:
                 facts = file.stat()
                 stamp.update(f"{folder}/{file.name} {facts.st_size} {facts.st_mtime_ns}\n".encode())
     return stamp.digest()
+
+
+@cache
+def _tables() -> msgspec.msgpack.Decoder[tuple[CachedTable, ...]]:
+    return msgspec.msgpack.Decoder(tuple[CachedTable, ...])
 
 
 def _load(path: Path) -> dict[bytes, tuple[memoryview, int]]:

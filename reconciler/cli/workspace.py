@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
@@ -36,24 +37,30 @@ def now_ms() -> int:
 
 def actor() -> str:
     """Who acts, as the history records it."""
+    return os.environ.get(ACTOR_VARIABLE) or _user()
+
+
+@cache
+def _user() -> str:
+    from getpass import getuser
+
     try:
-        return os.environ.get(ACTOR_VARIABLE) or getpass.getuser()
+        return getuser()
     except (KeyError, OSError):
         return "unknown"
 
 
-@dataclass
-class Workspace:
+class Workspace(msgspec.Struct):
     """A project with its catalogs, each opened once; `is_job`: this process is a data job, wherever it was started."""
 
     project: Project
     is_job: bool = False
-    _catalogs: dict[str, IcebergCatalog] = field(default_factory=dict)
-    _settings: dict[str, CatalogSettings] = field(default_factory=dict)
-    _found: dict[str | None, CatalogSettings] = field(default_factory=dict)
+    _catalogs: dict[str, IcebergCatalog] = {}
+    _settings: dict[str, CatalogSettings] = {}
+    _found: dict[str | None, CatalogSettings] = {}
     _spark: Callable[[str], MetadataExecutor] | None = None
-    _engines: dict[str, Engine] = field(default_factory=dict)
-    _documents: dict[tuple[str, TableIdent], TableDocument] = field(default_factory=dict)
+    _engines: dict[str, Engine] = {}
+    _documents: dict[tuple[str, TableIdent], TableDocument] = {}
 
     def settings(self, name: str | None, *, where: str = "") -> CatalogSettings:
         """Find a catalog's settings, once per name that manifests give it."""
@@ -130,8 +137,8 @@ class Workspace:
         try:
             require_same(found.plan, shown)
         except LakeError as error:
-            return replace(found, plan=None, decision=None, error=error)
-        return replace(found, decision=proposal.decision)
+            return msgspec.structs.replace(found, plan=None, decision=None, error=error)
+        return msgspec.structs.replace(found, decision=proposal.decision)
 
     def execution(self, *, engine: str, include_upkeep: bool) -> Execution:
         """Say how plans are carried out from here."""

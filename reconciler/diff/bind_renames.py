@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence, Set
-from difflib import SequenceMatcher
 
 import msgspec
 
@@ -146,6 +145,8 @@ def _bare(type_: Type) -> Type:
 
 
 def _likeness(one: str, other: str) -> float:
+    from difflib import SequenceMatcher
+
     return SequenceMatcher(a=one.lower().replace("_", ""), b=other.lower().replace("_", ""), autojunk=False).ratio()
 
 

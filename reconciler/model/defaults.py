@@ -18,10 +18,9 @@ from reconciler.model.types import JsonValue, Type
 
 _TIME = r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?"
 _ZONE = r"(Z|[+-]\d{2}:?\d{2})"
-_CLOCK = re.compile(_TIME)
-_LOCAL = re.compile(rf"(\d{{4}}-\d{{2}}-\d{{2}})(?:[T ]{_TIME})?")
-_ZONED = re.compile(rf"(\d{{4}}-\d{{2}}-\d{{2}})[T ]{_TIME}{_ZONE}")
-_HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
+_LOCAL = rf"(\d{{4}}-\d{{2}}-\d{{2}})(?:[T ]{_TIME})?"
+_ZONED = rf"(\d{{4}}-\d{{2}}-\d{{2}})[T ]{_TIME}{_ZONE}"
+_HEX = r"(?:[0-9a-fA-F]{2})*"
 
 
 def canonical_default(type_: Type, value: JsonValue) -> JsonValue:
@@ -97,23 +96,23 @@ def _date(_type: str, value: JsonValue) -> JsonValue:
 
 
 def _time(_type: str, value: JsonValue) -> JsonValue:
-    match = _CLOCK.fullmatch(value) if isinstance(value, str) else None
+    match = re.fullmatch(_TIME, value) if isinstance(value, str) else None
     if match is None:
         raise ValueError('write a time as "10:15:30".')
     return _clock(match[1], match[2], match[3], match[4], 6)
 
 
 def _timestamp(type_: str, value: JsonValue) -> JsonValue:
-    match = _LOCAL.fullmatch(value) if isinstance(value, str) else None
+    match = re.fullmatch(_LOCAL, value) if isinstance(value, str) else None
     if match is None or not isinstance(value, str):
-        hint = " without a time zone" if isinstance(value, str) and _ZONED.fullmatch(value) else ""
+        hint = " without a time zone" if isinstance(value, str) and re.fullmatch(_ZONED, value) else ""
         raise ValueError(f'write a timestamp{hint} as "2026-01-31T10:15:30".')
     day = _date("date", match[1])
     return f"{day}T{_clock(match[2], match[3], match[4], match[5], 9 if type_.endswith('_ns') else 6)}"
 
 
 def _timestamptz(type_: str, value: JsonValue) -> JsonValue:
-    match = _ZONED.fullmatch(value) if isinstance(value, str) else None
+    match = re.fullmatch(_ZONED, value) if isinstance(value, str) else None
     if match is None:
         raise ValueError('write an instant with its time zone as "2026-01-31T10:15:30+00:00".')
     day = _date("date", match[1])
@@ -151,7 +150,7 @@ def _uuid(_type: str, value: JsonValue) -> JsonValue:
 
 def _bytes(type_: str, value: JsonValue) -> JsonValue:
     length = fixed_length(type_)
-    if not isinstance(value, str) or not _HEX.fullmatch(value):
+    if not isinstance(value, str) or not re.fullmatch(_HEX, value):
         raise ValueError('write bytes in hexadecimal, in quotes: "00ff".')
     if length is not None and len(value) != 2 * length:
         raise ValueError(

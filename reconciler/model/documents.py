@@ -7,20 +7,23 @@ back as foreign documents, so that the caller decides; a kind of our own group t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pydantic import ValidationError
 
 from reconciler.errors import InvalidInput, ManifestErrors
 from reconciler.model.faults import DocumentPath, Fault, print_document_path
-from reconciler.model.manifest import API_VERSION, GROUP, LakeCatalog, LakePolicy, LakeTable, Manifest
-from reconciler.model.manifest.checks import catalog_faults, policy_faults, table_faults
+from reconciler.model.manifest import API_VERSION, GROUP
 from reconciler.model.manifest.column_checks import MAX_TOLD
 from reconciler.model.type_strings import TypeTextError, parse_type
 from reconciler.model.yaml import Data, Positions, decode, load_all
 
-_MODELS: dict[str, type[Manifest]] = {"LakeTable": LakeTable, "LakeCatalog": LakeCatalog, "LakePolicy": LakePolicy}
+if TYPE_CHECKING:
+    from reconciler.model.manifest import Manifest
+
+_KINDS = ("LakeTable", "LakeCatalog", "LakePolicy")
 _MADE_BY_OPERATOR = frozenset({"LakeTablePlan"})
 # what an API server adds to metadata; `kubectl get -o yaml` prints it
 _SERVER_METADATA = frozenset(
@@ -136,9 +139,9 @@ def _header_faults(data: dict[str, Data]) -> list[Fault]:
     if group == GROUP:
         if version != API_VERSION:
             return [Fault(("apiVersion",), f"'{version}' is not known", f"Write {API_VERSION}.")]
-        if kind not in _MODELS and kind not in _MADE_BY_OPERATOR:
-            return [Fault(("kind",), f"unknown kind '{kind}'", _suggest(kind, list(_MODELS)))]
-    elif kind in _MODELS:
+        if kind not in _KINDS and kind not in _MADE_BY_OPERATOR:
+            return [Fault(("kind",), f"unknown kind '{kind}'", _suggest(kind, list(_KINDS)))]
+    elif kind in _KINDS:
         return [Fault(("apiVersion",), f"'{version}' is not the group of {kind}", f"Write {API_VERSION}.")]
     return []
 
@@ -150,7 +153,7 @@ def _suggest(word: str, known: list[str]) -> str:
 
 
 def _manifest(kind: str, data: dict[str, Data]) -> tuple[Manifest | None, list[Fault]]:
-    model = _MODELS[kind]
+    model, check = _model(kind)
     cleaned = _without_server_fields(data)
     try:
         manifest: Manifest = model.model_validate(cleaned)
@@ -158,9 +161,27 @@ def _manifest(kind: str, data: dict[str, Data]) -> tuple[Manifest | None, list[F
         from reconciler.model.manifest.shape import shape_faults
 
         return None, [*shape_faults(error, cleaned, model), *_type_faults(cleaned)]
-    check = cast("Callable[[Manifest], list[Fault]]", _CHECKS[kind])
     faults = check(manifest)
     return (None, faults) if faults else (manifest, [])
+
+
+@cache
+def _model(kind: str) -> tuple[type[Manifest], Callable[[Any], list[Fault]]]:
+    """Import the model of a kind, and what checks it further, when the first manifest of that kind is met."""
+    if kind == "LakeCatalog":
+        from reconciler.model.manifest import LakeCatalog
+        from reconciler.model.manifest.catalog_checks import catalog_faults
+
+        return LakeCatalog, catalog_faults
+    if kind == "LakePolicy":
+        from reconciler.model.manifest import LakePolicy
+        from reconciler.model.manifest.policy_checks import policy_faults
+
+        return LakePolicy, policy_faults
+    from reconciler.model.manifest import LakeTable
+    from reconciler.model.manifest.checks import table_faults
+
+    return LakeTable, table_faults
 
 
 def _type_faults(data: dict[str, Data]) -> list[Fault]:
@@ -178,9 +199,6 @@ def _type_faults(data: dict[str, Data]) -> list[Fault]:
             if len(faults) == MAX_TOLD:
                 break
     return faults
-
-
-_CHECKS = {"LakeTable": table_faults, "LakeCatalog": catalog_faults, "LakePolicy": policy_faults}
 
 
 def _without_server_fields(data: dict[str, Data]) -> dict[str, Data]:

@@ -330,7 +330,7 @@ def canonical_fields(fields: tuple[Field, ...]) -> tuple[Field, ...]:
     for field in fields:
         canonical = field
         if isinstance(field.type, str):
-            spelled = _PARAMETER_GAP.sub(",", field.type)
+            spelled = _PARAMETER_GAP.sub(",", field.type) if "," in field.type else field.type
             if spelled != field.type:
                 canonical = msgspec.structs.replace(field, type=spelled)
         else:

@@ -32,14 +32,14 @@ _RESERVED = {
     "is_managed_location": "Spark reserves it.",
 }
 _DANGEROUS = (
-    (re.compile(r"laketable(\..*)?"), "it is LakeTable's own memory", ""),
-    (re.compile(r".*[.-](impl|class|classname|factory)"), "it names code to load", ""),
-    (re.compile(r"(.*[.-])?(path|location|uri|url|dir)"), "it moves files elsewhere", "Use spec.location."),
-    (re.compile(r".*(encryption|kms).*"), "it changes how files are encrypted", ""),
-    (re.compile(r"(.*[.-])?jars?([.-].*)?"), "it loads code", ""),
-    (re.compile(r"(spark|hadoop|fs|hive|s3|gcs|adls|client|io|jdbc|py-.*)\..*"), "it configures a client", ""),
+    (r"laketable(\..*)?", "it is LakeTable's own memory", ""),
+    (r".*[.-](impl|class|classname|factory)", "it names code to load", ""),
+    (r"(.*[.-])?(path|location|uri|url|dir)", "it moves files elsewhere", "Use spec.location."),
+    (r".*(encryption|kms).*", "it changes how files are encrypted", ""),
+    (r"(.*[.-])?jars?([.-].*)?", "it loads code", ""),
+    (r"(spark|hadoop|fs|hive|s3|gcs|adls|client|io|jdbc|py-.*)\..*", "it configures a client", ""),
     (
-        re.compile(r".*(password|passwd|secret|credential|token|access-key|account-key|private-key).*"),
+        r".*(password|passwd|secret|credential|token|access-key|account-key|private-key).*",
         "it looks like a secret, and table properties are readable by everybody",
         "Put secrets into the Secret that the LakeCatalog names.",
     ),
@@ -138,8 +138,8 @@ _PER_COLUMN = (
 )
 
 
-_CODE_KEY = re.compile(r".*[.-](impl|class|classname|factory|provider)|jars?([.-].*)?")
-_SECRET_KEY = re.compile(
+_CODE_KEY = r".*[.-](impl|class|classname|factory|provider)|jars?([.-].*)?"
+_SENSITIVE_KEY = (
     r".*(password|passwd|secret|credential|token|access-key|account-key|connection-string|private-key|passphrase).*"
     r"|.*sas.*"
 )
@@ -151,12 +151,12 @@ CONNECT_TOKEN = "spark-connect-token"  # noqa: S105
 
 def loads_code(key: str) -> bool:
     """Tell whether a catalog property names code to load."""
-    return _CODE_KEY.fullmatch(key.lower()) is not None
+    return re.fullmatch(_CODE_KEY, key.lower()) is not None
 
 
 def is_secret_key(key: str) -> bool:
     """Tell whether a catalog property's value must not be seen."""
-    return _SECRET_KEY.fullmatch(key.lower()) is not None
+    return re.fullmatch(_SENSITIVE_KEY, key.lower()) is not None
 
 
 def refusal(key: str) -> tuple[str, str] | None:
@@ -172,7 +172,7 @@ def refusal(key: str) -> tuple[str, str] | None:
         return "it is reserved", _RESERVED[folded]
     if _SUSPICIOUS.search(folded):
         for pattern, reason, hint in _DANGEROUS:
-            if pattern.fullmatch(folded):
+            if re.fullmatch(pattern, folded):
                 return reason, hint
     return _misspelling(key) if key.startswith(_CHECKED_PREFIXES) else None
 

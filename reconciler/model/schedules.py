@@ -13,8 +13,8 @@ _NAMES = {
     "day of the week": ("sun", "mon", "tue", "wed", "thu", "fri", "sat"),
 }
 _LONGEST_WAIT_DAYS = 366 * 9  # from one February 29th to the next, over the turn of a century
-_PART = re.compile(r"(\*|[a-z0-9]+(?:-[a-z0-9]+)?)(?:/([0-9]{1,3}))?")
-_INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})")
+_PART = r"(\*|[a-z0-9]+(?:-[a-z0-9]+)?)(?:/([0-9]{1,3}))?"
+_INSTANT = r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})"
 
 
 def check_cron(text: str) -> None:
@@ -86,7 +86,7 @@ def _values(text: str, name: str, low: int, high: int) -> frozenset[int]:
 
 
 def _is_part(part: str, name: str, low: int, high: int) -> bool:
-    match = _PART.fullmatch(part)
+    match = re.fullmatch(_PART, part)
     if match is None or match[2] == "0":
         return False
     if match[1] == "*":
@@ -99,7 +99,7 @@ def _is_part(part: str, name: str, low: int, high: int) -> bool:
 
 def parse_instant(text: str) -> int:
     """Return an instant in milliseconds since the epoch; raise ValueError unless it has a time zone."""
-    if not _INSTANT.fullmatch(text):
+    if not re.fullmatch(_INSTANT, text):
         raise ValueError(f"'{text}' is not an instant. Write 2026-10-01T00:00:00Z.")
     try:
         moment = datetime.fromisoformat(text)

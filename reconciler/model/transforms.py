@@ -9,7 +9,7 @@ import re
 
 from reconciler.model.primitives import primitive_name
 
-_ARGUMENT = re.compile(r"(bucket|truncate)\s*(?:\[\s*(\d{1,10})\s*\]|\(\s*(\d{1,10})\s*\))")
+_ARGUMENT = r"(bucket|truncate)\s*(?:\[\s*(\d{1,10})\s*\]|\(\s*(\d{1,10})\s*\))"
 _PLURALS = {"years": "year", "months": "month", "days": "day", "hours": "hour", "trunc": "truncate"}
 _SIMPLE = frozenset({"identity", "year", "month", "day", "hour", "void"})
 TIME_TRANSFORMS = frozenset({"year", "month", "day", "hour"})
@@ -33,7 +33,7 @@ def parse_transform(text: str) -> str:
     folded = _PLURALS.get(folded, folded)
     if folded in _SIMPLE:
         return folded
-    match = _ARGUMENT.fullmatch(folded)
+    match = re.fullmatch(_ARGUMENT, folded)
     if match is None:
         raise ValueError(_refusal(text, folded))
     number = int(match[2] or match[3])

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 import yaml
+from yaml import MappingNode, ScalarNode, SequenceNode
 from yaml._yaml import CParser
 
 from reconciler.errors import InvalidInput
@@ -24,6 +25,7 @@ Path = tuple[str | int, ...]
 
 _STANDARD_TAG = "tag:yaml.org,2002:"
 _SHORT_TAGS = {f"{_STANDARD_TAG}{tag}": tag for tag in ("str", "int", "float", "bool", "null", "map", "seq")}
+_TEXT_TAGS = ("str", f"{_STANDARD_TAG}str")
 _CONSTANTS: dict[str, tuple[str, bool | None]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), ("null", None)),
     **dict.fromkeys(("true", "True", "TRUE"), ("bool", True)),
@@ -80,9 +82,9 @@ class _Loader(CParser):
         self._depth -= 1
 
     def resolve(self, kind: type, value: str, implicit: tuple[bool, bool] | bool) -> str:
-        if kind is yaml.ScalarNode:
+        if kind is ScalarNode:
             return resolve_plain(value) if implicit and implicit[0] else "str"  # type: ignore[index]
-        return "map" if kind is yaml.MappingNode else "seq"
+        return "map" if kind is MappingNode else "seq"
 
 
 def _refuse(source: str, mark: yaml.Mark | None, message: str, hint: str) -> InvalidInput:
@@ -173,7 +175,7 @@ class _Converter:
         self._aliased = 0
 
     def __call__(self, node: yaml.Node) -> Data:
-        if type(node) is yaml.ScalarNode:
+        if type(node) is ScalarNode:
             if node.tag == "str":
                 value: str = node.value
                 return value
@@ -206,23 +208,25 @@ class _Converter:
     def _collection(self, node: yaml.Node) -> Data:
         tag = _SHORT_TAGS.get(node.tag, node.tag)
         self._size += 1 + len(node.value)
-        if type(node) is yaml.MappingNode and tag == "map":
+        if type(node) is MappingNode and tag == "map":
             return self._mapping(node)
-        if type(node) is yaml.SequenceNode and tag == "seq":
+        if type(node) is SequenceNode and tag == "seq":
             return [self(item) for item in node.value]
         raise self._unknown_tag(node)
 
-    def _mapping(self, node: yaml.MappingNode) -> Data:
+    def _mapping(self, node: MappingNode) -> Data:
         data: dict[str, Data] = {}
         merges: list[tuple[yaml.Node, Data]] = []
         for key_node, value_node in node.value:
-            if type(key_node) is not yaml.ScalarNode or key_node.tag not in ("str", f"{_STANDARD_TAG}str"):
+            if type(key_node) is not ScalarNode or key_node.tag not in _TEXT_TAGS:
                 raise self._bad_key(key_node)
             key = key_node.value
             if key in data:
                 raise _refuse(self._source, key_node.start_mark, f"the key '{key}' occurs twice", "Remove one of them.")
             if key == "<<" and not key_node.style:
                 merges.append((value_node, self(value_node)))
+            elif type(value_node) is ScalarNode and value_node.tag == "str":  # as most are: no call for them
+                data[key] = value_node.value
             else:
                 data[key] = self(value_node)
         for value_node, value in merges:
@@ -232,7 +236,7 @@ class _Converter:
                 data = {**part, **data}
         return data
 
-    def _scalar(self, node: yaml.ScalarNode) -> Data:
+    def _scalar(self, node: ScalarNode) -> Data:
         text: str = node.value
         tag = _SHORT_TAGS.get(node.tag, node.tag)
         if tag == "str":
@@ -253,7 +257,7 @@ class _Converter:
         raise self._unknown_tag(node)
 
     def _bad_key(self, node: yaml.Node) -> InvalidInput:
-        if type(node) is yaml.ScalarNode:
+        if type(node) is ScalarNode:
             message = f"the key {node.value or 'null'} is not text"
             return _refuse(self._source, node.start_mark, message, f"Write '{node.value}' in quotes.")
         hint = "Put the key in quotes: a template placeholder, perhaps?"
@@ -290,17 +294,17 @@ class Positions:
 
 
 def _child(node: yaml.Node, segment: str | int) -> tuple[yaml.Node | None, yaml.Node | None]:
-    if type(node) is yaml.MappingNode:
+    if type(node) is MappingNode:
         for key_node, value_node in node.value:
             if key_node.value == segment:
                 return key_node, value_node
-    elif type(node) is yaml.SequenceNode and isinstance(segment, int) and segment < len(node.value):
+    elif type(node) is SequenceNode and isinstance(segment, int) and segment < len(node.value):
         return None, node.value[segment]
     return None, None
 
 
 def _quote_width(node: yaml.Node) -> int:
-    if type(node) is not yaml.ScalarNode or node.start_mark.line != node.end_mark.line:
+    if type(node) is not ScalarNode or node.start_mark.line != node.end_mark.line:
         return -1
     extra = node.end_mark.column - node.start_mark.column - len(node.value)
     if node.style in ("'", '"'):

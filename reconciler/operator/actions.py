@@ -145,7 +145,7 @@ async def _commit_by_job(ctx: Context, case: Case) -> Found:
 def with_upkeep(case: Case, due: tuple[Operation, ...]) -> Case:
     """Let nothing but the upkeep that is due be carried out."""
     plan = msgspec.structs.replace(case.plan, upkeep=due)
-    return replace(case, plan=plan, proposal=replace(case.proposal, plan=plan))
+    return replace(case, plan=plan, proposal=msgspec.structs.replace(case.proposal, plan=plan))
 
 
 async def _observed_again(ctx: Context, case: Case) -> Case:

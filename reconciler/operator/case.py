@@ -89,10 +89,13 @@ class Case:
         hashes = self.approved | ({approved} if approved else set())
         catalog = catalog or self.catalog
         asked = self.request
-        asked = replace(asked, catalog=catalog.catalog, policies=asked.policies if policies is None else policies)
+        asked = msgspec.structs.replace(
+            asked, catalog=catalog.catalog, policies=asked.policies if policies is None else policies
+        )
         request = self.proposal.request or asked
-        request = replace(request, catalog=asked.catalog, policies=asked.policies)
-        proposal = judged(replace(self.proposal, request=request), Approval(hashes=frozenset(hashes)), now_ms=now_ms)
+        request = msgspec.structs.replace(request, catalog=asked.catalog, policies=asked.policies)
+        proposal = msgspec.structs.replace(self.proposal, request=request)
+        proposal = judged(proposal, Approval(hashes=frozenset(hashes)), now_ms=now_ms)
         return replace(
             self,
             request=asked,

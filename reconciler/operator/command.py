@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import click
 import msgspec
@@ -133,6 +134,7 @@ def run_command(
     log_format: str,
 ) -> int:
     """Watch LakeTables, LakeCatalogs, LakePolicies and LakeTablePlans until SIGTERM."""
+    gc.set_threshold(50_000)  # a long run must not keep as much garbage, nor pause for as long, as a command may
     try:
         import kopf  # noqa: F401  (an extra: only the operator needs it)
     except ImportError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -43,8 +42,7 @@ PROOF_ROUNDS = 4
 _COMMITTED = (OperationKind.COMMIT, OperationKind.RENAME_TABLE)
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
+class Execution(msgspec.Struct, frozen=True):
     """How to carry plans out: which engine (auto, catalog, spark), who acts, when, and whether upkeep is included.
 
     `executor` gives the named executor of a catalog; it is called only for an executor that is needed, so that no JVM

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
@@ -40,8 +39,7 @@ from reconciler.plan.views import ViewInputs, plan_unreadable_view
 from reconciler.ports import CatalogProvider
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One manifest against one catalog; `source` is its file:line, `actor` who acts, for the history.
 
     `command` is what to run again, when that is not `apply`.
@@ -91,8 +89,7 @@ class Request:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(msgspec.Struct, frozen=True):
     """What one request comes to: a plan with its decision, or the error that kept it from one.
 
     `request` None: nothing live was asked (specs compared offline, or no catalog could be found).
@@ -119,8 +116,7 @@ class Proposal:
         return tuple((self.request.catalog_name, source.table) for source in self.request.view.sources)
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(msgspec.Struct, frozen=True):
     """What the caller releases: plan hashes, and whether everything short of destructive goes through."""
 
     hashes: frozenset[str] = frozenset()
@@ -147,10 +143,10 @@ def _with_views(batch: Sequence[Request], seen: Seen, *, now_ms: int) -> Iterato
     readers: Callable[[], Sequence[Lineage]] = ViewFinder(catalog, reader)
     for request in batch:
         if request.desired.view is None or reader is None:
-            yield replace(request, readers=readers)
+            yield msgspec.structs.replace(request, readers=readers)
             continue
         view = reader.read(request.desired.ident)
-        yield replace(request, desired=view.desired, view=view.inputs, readers=readers)
+        yield msgspec.structs.replace(request, desired=view.desired, view=view.inputs, readers=readers)
 
 
 def observe(catalog: CatalogProvider, desired: Sequence[Desired]) -> dict[TableIdent, Observed | LakeError | None]:
@@ -259,7 +255,7 @@ def judged(proposal: Proposal, approval: Approval, *, now_ms: int) -> Proposal:
     if is_used and decision.outcome is Outcome.NEEDS_APPROVAL:
         why = "The approval in the manifest released this plan once already, and it was taken back since."
         decision = msgspec.structs.replace(decision, reasons=(why, *decision.reasons))
-    return replace(proposal, decision=decision)
+    return msgspec.structs.replace(proposal, decision=decision)
 
 
 def _spent(current: Observed | None, *, now_ms: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 
 import msgspec
 
@@ -19,8 +18,7 @@ from reconciler.ports import DataRuntime
 SCAN_ROUNDS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Rested:
+class Rested(msgspec.Struct, frozen=True):
     """A plan whose commit rests on nothing unproven any more, the table it was made for, and what a scan proved."""
 
     current: Observed | None

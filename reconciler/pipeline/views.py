@@ -6,7 +6,6 @@ A source that the same run declares counts as its manifest will leave it, so tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -47,26 +46,24 @@ class Reads(Protocol):
 Thing = TypeVar("Thing", bound=Reads)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadView:
+class ReadView(msgspec.Struct, frozen=True):
     """A view with its columns, and what its plan needs of its sources."""
 
     desired: Desired
     inputs: ViewInputs
 
 
-@dataclass(slots=True)
-class ViewReader:
+class ViewReader(msgspec.Struct):
     """Reads the views of one run against one catalog: each once, those it reads before it."""
 
     catalog: CatalogProvider
     declared: Mapping[TableIdent, Desired]
     seen: Seen
     now_ms: int
-    _live: dict[TableIdent, Observed | None] = field(default_factory=dict)
-    _read: dict[TableIdent, ReadView] = field(default_factory=dict)
-    _open: list[TableIdent] = field(default_factory=list)
-    _circular: set[TableIdent] = field(default_factory=set)
+    _live: dict[TableIdent, Observed | None] = {}
+    _read: dict[TableIdent, ReadView] = {}
+    _open: list[TableIdent] = []
+    _circular: set[TableIdent] = set()
 
     def __post_init__(self) -> None:
         """Observe all sources in one go."""
@@ -87,7 +84,8 @@ class ViewReader:
             made = self._make(self.declared[table])
             self._open.pop()
             if table in self._circular:
-                made = replace(made, inputs=msgspec.structs.replace(made.inputs, findings=(_circle(table),)))
+                inputs = msgspec.structs.replace(made.inputs, findings=(_circle(table),))
+                made = msgspec.structs.replace(made, inputs=inputs)
             self._read[table] = made
         return self._read[table]
 
@@ -171,8 +169,7 @@ class ViewReader:
         return {source.table: file_change(*files)}
 
 
-@dataclass(slots=True)
-class ViewFinder:
+class ViewFinder(msgspec.Struct):
     """Finds the views of a catalog, once, and only when it is called: it looks at every table there is.
 
     A view that the run declares counts with its manifest's query, not with what it was made of before.

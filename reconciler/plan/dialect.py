@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -65,8 +64,7 @@ def _locate(type_: Type, parent: Located, found: dict[int, Located]) -> None:
             _locate(field.type, located, found)
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(msgspec.Struct, frozen=True, dict=True):
     """Everything a verdict may rest on; `files` None: the manifests were not read.
 
     `rewrites`: existing files are rewritten to a changed layout.

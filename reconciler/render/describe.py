@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple, assert_never
+
+import msgspec
 
 from reconciler.diff.changes import (
     AddColumn,
@@ -259,12 +260,14 @@ def _value(value: str | None) -> str:
 def _check(memory: str) -> str:
     """Show a constraint's condition, not all that the table remembers of it."""
     try:
-        return clean(str(json.loads(memory)["check"]), VALUE_LIMIT)
+        return clean(str(msgspec.json.decode(memory)["check"]), VALUE_LIMIT)
     except (ValueError, KeyError, TypeError):
         return clean(memory, VALUE_LIMIT)
 
 
 def _json(value: JsonValue) -> str:
+    import json
+
     return "(none)" if value is None else clean(json.dumps(value, ensure_ascii=False), VALUE_LIMIT)
 
 

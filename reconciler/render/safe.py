@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_MARKDOWN = re.compile(r"[\\`*_\[\]~|$<>&]")
+_MARKDOWN = r"[\\`*_\[\]~|$<>&]"
 # A zero-width space behind these keeps GitHub from making mentions, references and links of a stranger's text.
-_AUTOLINK = re.compile(r"@(?=\w)|#(?=\d)|(?:GH-|https?:|ftp:|mailto:|www\.)", re.IGNORECASE)
-_DELICATE = re.compile(r"[`|\\]")
+_AUTOLINK = r"(?i)@(?=\w)|#(?=\d)|(?:GH-|https?:|ftp:|mailto:|www\.)"
+_DELICATE = r"[`|\\]"
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "$": "&#36;"}
 
 
@@ -37,7 +37,7 @@ def _visible(character: str) -> str:
 
 def markdown(text: str) -> str:
     """Return `text` as plain words in GitHub's Markdown: no markup, HTML, mention, reference or link comes of it."""
-    return _MARKDOWN.sub(_escaped, _AUTOLINK.sub(_broken, clean(text)))
+    return re.sub(_MARKDOWN, _escaped, re.sub(_AUTOLINK, _broken, clean(text)))
 
 
 def _broken(match: re.Match[str]) -> str:
@@ -55,7 +55,7 @@ def code(text: str) -> str:
     shown = clean(text)
     if not shown:
         return ""
-    if _DELICATE.search(shown) or shown != shown.strip():
+    if re.search(_DELICATE, shown) or shown != shown.strip():
         # A code span has no escapes and a table cell has its own: entities inside <code> are safe in both.
         return f"<code>{markdown(shown)}</code>"
     return f"`{shown}`"

@@ -1,7 +1,7 @@
 """The new columns' chunks: written by pyarrow as a scratch file that is streamed into the new file as it grows.
 
-Nothing but the current row group is held. Offsets in the scratch file are shifted to where its bytes end up; offset
-indexes, which hold offsets of their own, are written anew.
+Only the values of the current row group are held. Offsets in the scratch file are shifted to where its bytes end up;
+offset indexes, which hold offsets of their own, are written anew.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def write_chunks(
     ) as writer:
         for rows, table in chain(() if first is None else (first,), paired):
             writer.write_table(_fitting(table, schema, rows), row_group_size=max(rows, 1))
-            scratch.drain()
+        scratch.keep()
     return _finish(scratch, shift=footer.start - len(MAGIC))
 
 
@@ -144,43 +144,43 @@ def _fitting(table: pa.Table, schema: pa.Schema, rows: int) -> pa.Table:
 
 
 class _Scratch(io.RawIOBase):
-    """The file pyarrow writes; what is drained goes on into the new file, except for the scratch file's magic."""
+    """The file pyarrow writes: it goes on into the new file, but for its magic, and its end from `keep` on."""
 
     def __init__(self, file: Writable) -> None:
         self._file = file
-        self._kept = bytearray()
-        self.drained = 0
+        self._end: bytearray | None = None
+        self.passed = 0
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: memoryview) -> int:  # type: ignore[override]
-        self._kept += data
+        if self._end is None:
+            self.put(data)
+        else:
+            self._end += data
         return len(data)
 
     def close(self) -> None:
         """Stay readable: pyarrow closes what it wrote."""
 
-    def drain(self) -> None:
-        """Pass on what was written."""
-        with memoryview(self._kept) as view:
-            self._file.write(view if self.drained else view[len(MAGIC) :])
-        self.drained += len(self._kept)
-        self._kept.clear()
+    def keep(self) -> None:
+        """Pass nothing on any more."""
+        self._end = bytearray()
 
-    def take(self) -> bytes:
-        """Return what was not drained."""
-        return bytes(self._kept)
+    def put(self, data: bytes | memoryview) -> None:
+        """Pass on, behind what was."""
+        self._file.write(data[max(len(MAGIC) - self.passed, 0) :])
+        self.passed += len(data)
 
-    def put(self, data: bytes) -> None:
-        """Write behind what was drained, in place of what was not."""
-        self._kept[:] = data
-        self.drain()
+    def end(self) -> bytes:
+        """Return what was kept."""
+        return bytes(self._end or b"")
 
 
 def _finish(scratch: _Scratch, shift: int) -> Addition:
     """Write the page indexes (all that is left besides the scratch file's footer) and shift every offset."""
-    base, rest = scratch.drained, scratch.take()
+    base, rest = scratch.passed, scratch.end()
     length = int.from_bytes(rest[-TAIL_BYTES:-4], "little")
     end = len(rest) - TAIL_BYTES - length
     meta = decode(rest[end:-TAIL_BYTES])
@@ -197,7 +197,7 @@ def _finish(scratch: _Scratch, shift: int) -> Addition:
     for chunk in chunks:
         _shift(chunk, shift)
     scratch.put(bytes(body))
-    return Addition(meta, scratch.drained - len(MAGIC))
+    return Addition(meta, scratch.passed - len(MAGIC))
 
 
 def _index_bytes(chunk: Struct, rest: bytes, base: int) -> bytes:

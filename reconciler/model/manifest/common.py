@@ -1,7 +1,7 @@
 """What all manifests share: the strict base model, metadata, references, reused field types."""
 
-from __future__ import annotations
-
+# Annotations are evaluated here: pydantic would compile each one a second time from its text.
+import re
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -23,6 +23,7 @@ CLOCK_PATTERN = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 ZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9_+/-]*$"
 MEMORY_PATTERN = r"^[1-9][0-9]*(Mi|Gi|m|g)$"
 CONNECT_PATTERN = r"^sc://[^ ]+$"
+PASSWORD_IN_URL = re.compile(r"://[^/@\s]*:[^/@\s]*@")
 
 Duration = Annotated[str, Field(pattern=DURATION_PATTERN, max_length=32)]
 Size = Annotated[str, Field(pattern=SIZE_PATTERN, max_length=32)]
@@ -50,7 +51,7 @@ class Model(BaseModel):
 
     def states(self, name: str) -> bool:
         """Say whether a field is written down, be it as null."""
-        return name in self.model_fields_set
+        return name in self.__pydantic_fields_set__
 
 
 class Metadata(Model):

@@ -1,4 +1,4 @@
-"""What is wrong with a LakeCatalog's runtime, beyond its shape: called by `checks.catalog_faults`."""
+"""What is wrong with a LakeCatalog's runtime, beyond its shape: called by `catalog_checks.catalog_faults`."""
 
 from __future__ import annotations
 

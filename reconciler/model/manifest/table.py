@@ -1,7 +1,6 @@
 """The `LakeTable` manifest, as people write it: shapes only; what the parts mean together is checked in `checks`."""
 
-from __future__ import annotations
-
+# Annotations are evaluated here: pydantic would compile each one a second time from its text.
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field

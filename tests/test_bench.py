@@ -10,7 +10,7 @@ import pytest
 
 from tests.bench import data, noop, rest
 from tests.bench.process import LAKETABLE, Cost, module, run
-from tests.bench.report import Row, table
+from tests.bench.report import Row, Yardstick, table
 from tests.bench.startup import evolved
 
 
@@ -70,3 +70,17 @@ def test_a_missed_target_is_called_so() -> None:
     assert "5.5×" in lines[5]
     assert lines[6].split()[-4:] == ["3", "≤", "0", "MISSED"]
     assert lines[7].split()[-4:] == ["0", "≤", "0", "met"]
+
+
+def test_a_slow_machine_explains_a_missed_limit_and_excuses_none() -> None:
+    cost = Cost(wall=1.2, cpu=1.1, rss=160.0)
+
+    def verdict(figure: str, limit: float, slowness: float) -> str:
+        row = Row("x", "y", cost, ((figure, limit),), yardstick=Yardstick(0.4 * slowness, 0.4))
+        assert row.missed == (getattr(cost, figure) > limit)
+        return row.verdict
+
+    assert [verdict("cpu", 1.0, slowness) for slowness in (0.5, 1.05)] == ["MISSED", "MISSED"]
+    assert verdict("cpu", 1.0, 1.15) == "MISSED, machine × 1.15"
+    assert verdict("wall", 1.3, 0.5) == verdict("wall", 1.3, 2.0) == "met"
+    assert verdict("rss", 150.0, 2.0) == "MISSED"

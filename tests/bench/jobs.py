@@ -12,9 +12,10 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from tests.bench.process import LAKETABLE, Cost, environment, module, run
 from tests.bench.report import Row
@@ -87,7 +88,7 @@ def _make(folder: Path, count: int) -> None:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         (proposal,) = workspace.propose(workspace.project.tables, Approval(auto=True))
         execution = workspace.execution(engine="auto", include_upkeep=False)
-        events = list(execute(proposal, replace(execution, data=lambda request: _NoJob())))
+        events = list(execute(proposal, msgspec.structs.replace(execution, data=lambda request: _NoJob())))
         assert any(isinstance(event, Committed) for event in events), events
 
 

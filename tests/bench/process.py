@@ -57,7 +57,17 @@ def environment(extra: Mapping[str, str] | None) -> dict[str, str]:
 
 def median(runs: int, measure: Callable[[], Cost]) -> Cost:
     """Repeat a measurement and take the median of each figure."""
-    costs = [measure() for _ in range(runs)]
+    (cost,) = medians(runs, measure)
+    return cost
+
+
+def medians(runs: int, *measures: Callable[[], Cost]) -> list[Cost]:
+    """Repeat measurements in turns, for the machine is not equally fast at all times; return each one's median."""
+    rounds = [[measure() for measure in measures] for _ in range(runs)]
+    return [_median(costs) for costs in zip(*rounds, strict=True)]
+
+
+def _median(costs: Sequence[Cost]) -> Cost:
     return Cost(
         statistics.median(c.wall for c in costs),
         statistics.median(c.cpu or 0.0 for c in costs),

@@ -10,12 +10,32 @@ from dataclasses import asdict, dataclass
 
 from tests.bench.process import Cost
 
+SECONDS = ("cpu", "wall")
 UNITS = {"cpu": " s CPU", "wall": " s wall", "rss": " MiB", "count": ""}
 
 
 @dataclass(frozen=True)
+class Yardstick:
+    """Seconds that something else took in the same run, and `set_at`: those it took where the limits were set.
+
+    It explains a missed limit and excuses none.
+    """
+
+    seconds: float
+    set_at: float
+
+    @property
+    def slowness(self) -> float:
+        """How many times as long this machine takes."""
+        return self.seconds / self.set_at
+
+
+@dataclass(frozen=True)
 class Row:
-    """One measured thing: `limits` bound its figures, `factor` bounds its ratio to `base` (both in `figure`)."""
+    """One measured thing: `limits` bound its figures, `factor` bounds its ratio to `base` (both in `figure`).
+
+    A `yardstick` tells, of a missed limit in seconds, whether this machine is slower by more than what is missed.
+    """
 
     measurement: str
     what: str
@@ -24,12 +44,26 @@ class Row:
     base: Cost | None = None
     figure: str = "cpu"
     factor: float | None = None
+    yardstick: Yardstick | None = None
 
     @property
     def missed(self) -> bool:
         """Whether a target was not met."""
         grown = self.factor is not None and (self.ratio or 0.0) > self.factor
-        return grown or any((getattr(self.cost, figure) or 0.0) > limit for figure, limit in self.limits)
+        return grown or any(self._value(figure) > limit for figure, limit in self.limits)
+
+    @property
+    def verdict(self) -> str:
+        """What became of the target, and by how much slower than another this machine is, where that is the reason."""
+        if not self.missed:
+            return "met" if self.target else ""
+        slowness = self.yardstick.slowness if self.yardstick else 1.0
+        over = [self._value(f) / limit / (slowness if f in SECONDS else 1.0) for f, limit in self.limits if limit]
+        is_slow = slowness > 1 and self.factor is None and all(times <= 1 for times in over)
+        return f"MISSED, machine × {slowness:.2f}" if is_slow else "MISSED"
+
+    def _value(self, figure: str) -> float:
+        return getattr(self.cost, figure) or 0.0
 
     @property
     def target(self) -> str:
@@ -61,7 +95,6 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    verdict = ("MISSED" if row.missed else "met") if row.target else ""
     ratio = f"{row.ratio:.1f}×" if row.ratio else ""
     cost = row.cost
     return (
@@ -73,7 +106,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         "" if cost.count is None else f"{cost.count:g}",
         ratio,
         row.target,
-        verdict,
+        row.verdict,
     )
 
 
@@ -97,6 +130,7 @@ def document(rows: Sequence[Row], *, quick: bool) -> str:
                     "what": row.what,
                     **asdict(row.cost),
                     "ratio": row.ratio,
+                    "slowness": row.yardstick.slowness if row.yardstick else None,
                     "target": row.target,
                     "met": not row.missed if row.target else None,
                 }

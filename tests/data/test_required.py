@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -110,7 +109,7 @@ def test_files_without_counts_that_come_after_the_scan_are_scanned_alone(table: 
                         count(table, "none")
                         table.append(arriving.pop())
 
-            return replace(made, data=Runtime)
+            return msgspec.structs.replace(made, data=Runtime)
 
     events = Late(table).ok(requires(table, "x"))
     assert [(e.files, e.rows) for e in events if isinstance(e, Validated)] == [(2, 4), (1, 2)]

@@ -17,7 +17,6 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
-from reconciler.engines.splice.daemon import without_archives
 from reconciler.engines.splice.locations import local_path, open_location, storage_properties
 from reconciler.engines.splice.partition import (
     MARK_EVERY,
@@ -213,17 +212,6 @@ def test_no_worker_imports_pandas(source: Path, tmp_path: Path, is_v3: bool) -> 
 
     assert told() == "made\n"
     assert "pandas" in told("spoiled")
-
-
-def test_a_daemon_imports_the_installed_pyspark_and_not_its_archives(tmp_path: Path) -> None:
-    installed, other = tmp_path / "site-packages", tmp_path / "spark"
-    archives = [home / "python" / "lib" / "pyspark.zip" for home in (installed / "pyspark", other)]
-    for file in (installed / "pyspark" / "__init__.py", *archives):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
-    path = [str(entry) for entry in (archives[0], archives[1], installed, tmp_path / "absent.zip")]
-    assert without_archives(path) == path[1:]
-    assert without_archives(path[:2]) == path[:2]  # nothing else to import it from
 
 
 # ---------------------------------------------------------------- format v3

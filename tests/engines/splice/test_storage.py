@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.fs as pafs
@@ -83,6 +85,30 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     source = write(tmp_path / "a.parquet", old_table())
     with pytest.raises(OSError, match="No space left"):
         add(source, [column("int")], [values("int")])
+    assert [p.name for p in tmp_path.iterdir()] == ["a.parquet"]
+
+
+FILE_SIZE_LIMIT = """
+import resource, signal, sys
+from pathlib import Path
+from tests.engines.splice.files import add, column, values
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
+try:
+    add(Path(sys.argv[1]), [column("double")], [values("double", 20_000)])
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+@pytest.mark.parametrize("room", [10, 20_000])
+def test_a_disk_that_fills_while_values_are_written_leaves_nothing(tmp_path: Path, room: int) -> None:
+    """The failure passes through pyarrow, which writes the values."""
+    source = write(tmp_path / "a.parquet", old_table(20_000), 20_000)
+    limit = str(source.stat().st_size + room)
+    command = [sys.executable, "-c", FILE_SIZE_LIMIT, str(source), limit]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "File too large\n"
     assert [p.name for p in tmp_path.iterdir()] == ["a.parquet"]
 
 

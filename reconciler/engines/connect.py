@@ -35,6 +35,9 @@ _FIRST_TRIES = 3
 _SERVER_ERRORS = "SQLQueryContextLogger"
 """PySpark prints every error of the server with all its text, which may quote rows; the error itself is raised too."""
 INSTALL_HINT = "Run `pip install 'laketable[connect]'`."
+_KEPT: list[SparkSession] = []
+"""Every session of this process. One that is collected as garbage closes PySpark's threads, which all sessions share,
+from wherever the collector happens to run: within another one's request that waits for itself (SPARK-55362)."""
 
 
 def connect_session(url: str) -> SparkSession:
@@ -49,6 +52,7 @@ def connect_session(url: str) -> SparkSession:
     session = None
     try:
         session = SparkSession.Builder().remote(url).create()
+        _KEPT.append(session)
         # Its own patience is ten minutes: right for a server that restarts during a job, not for one that is not there.
         patience = session.client.get_retry_policies()
         session.client.set_retry_policies([DefaultPolicy(max_retries=_FIRST_TRIES)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -119,3 +121,33 @@ def test_a_statement_that_spark_refuses_changes_nothing(connected: ConnectExecut
     with pytest.raises((InvalidInput, CatalogUnavailable), match="nothing was changed"):
         connected.apply(before.spec.ident, before.version, (narrow,))
     assert lake.get_table_spec(before.spec.ident) == before
+
+
+COLLECTED = """
+import gc, sys, threading
+from concurrent.futures import thread
+from reconciler.engines.connect import connect_session
+
+class Collects(threading.Thread):
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        gc.collect()
+
+def forgotten():
+    session = connect_session(sys.argv[1])
+    session.itself = session
+    session.stop()
+
+gc.disable()
+forgotten()
+session = connect_session(sys.argv[1])
+thread.threading = type("", (), {**vars(threading), "Thread": Collects})
+print(session.range(3).count())
+"""
+
+
+def test_a_session_that_is_forgotten_stops_no_other(connect_url: str) -> None:
+    """Garbage is collected at any time: here while a request has PySpark's threads locked."""
+    command = [sys.executable, "-c", COLLECTED, connect_url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "3\n", done.stderr

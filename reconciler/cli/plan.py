@@ -87,7 +87,6 @@ def _against(names: tuple[str, ...], recursive: bool, output: str, against: str,
 
 
 def _changed(project: Project, revision: str) -> Project:
-
     from reconciler.cli.git import changed_tables
 
     return msgspec.structs.replace(project, tables=changed_tables(project, revision))

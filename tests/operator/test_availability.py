@@ -137,10 +137,14 @@ def test_a_stopped_operator_that_wakes_up_writes_nothing(
     kubeconfig: Path,
     place: str,
     proxy: FaultProxy,
-    sqlite_catalog: dict[str, str],
+    rest_catalog: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    """SIGSTOP of the one in the middle of its work while another takes over; then SIGCONT, then the other is killed."""
+    """SIGSTOP of the one in the middle of its work while another takes over; then SIGCONT, then the other is killed.
+
+    Over REST: stopped within a transaction of SQLite, a process would keep the whole catalog's file locked.
+    """
+    server.apply(catalog("lake", place, rest_catalog))
     names = [f"t{number}" for number in range(5)]
 
     def every(*columns: str) -> list[dict[str, Any]]:
@@ -178,7 +182,7 @@ def test_a_stopped_operator_that_wakes_up_writes_nothing(
         eventually(lambda: any("/events" in r.path and r.status == 201 for r in proxy.requests))
         assert not any(was_told_before(r, stopped_ms) for r in proxy.requests if r.status == 201 and r not in late)
         for name in names:
-            plans = plans_of(sqlite_catalog, place, name)
+            plans = plans_of(rest_catalog, place, name)
             assert len(plans) == len(set(plans)) == 4, name
         assert first.process.poll() is None
 

@@ -178,6 +178,11 @@ class CatalogTable:
         """Delete one file of the table's storage."""
         self.catalog.delete_file(self.ident, path)
 
+    def read_file(self, path: str) -> bytes:
+        """Read one file of the table's storage."""
+        with self.catalog.open_file(self.ident, path) as file:
+            return file.read()
+
 
 class CatalogDraft:
     """`Draft` as the updates of Iceberg's REST specification."""

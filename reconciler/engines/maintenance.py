@@ -7,6 +7,7 @@ that the catalog has names it: after a commit that is known to have happened, or
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from reconciler.engines.data_state import OPERATION_STAMP, TableFacts
@@ -18,12 +19,14 @@ from reconciler.model.metadata import MAIN, to_ref
 from reconciler.plan.data import done_key
 from reconciler.plan.events import Progress
 from reconciler.plan.expiry import Expiry, SnapshotTime, expire
-from reconciler.plan.orphans import removable
+from reconciler.plan.orphans import is_metadata, owner_of, removable
 from reconciler.plan.table_work import Maintain, MaintenanceStep
 from reconciler.ports import CommitOutcome
 
 _MANIFEST_TARGET = "commit.manifest.target-size-bytes"
 _MANIFEST_BYTES = 8 << 20
+_MAY_DELETE = "gc.enabled"
+_DELETING = (MaintenanceStep.EXPIRE_SNAPSHOTS, MaintenanceStep.REMOVE_ORPHAN_FILES)
 
 
 class MaintenanceWork:
@@ -49,6 +52,8 @@ class MaintenanceWork:
         self._table.require(facts, self._ref.uuid, None)
         if self._is_done(facts):
             return self._table.outcome(replayed=True)
+        if self._work.step in _DELETING:
+            self._require_own_files(facts)
         match self._work.step:
             case MaintenanceStep.EXPIRE_SNAPSHOTS:
                 self._expire()
@@ -62,6 +67,15 @@ class MaintenanceWork:
 
     def _is_done(self, facts: TableFacts) -> bool:
         return facts.properties.get(done_key(self._operation)) == self._operation.id
+
+    def _require_own_files(self, facts: TableFacts) -> None:
+        """Refuse to delete where the table says that others use its files, as Iceberg's own procedures do."""
+        if facts.properties.get(_MAY_DELETE, "true").strip().lower() != "true":
+            raise InvalidTable(
+                f"{_MAY_DELETE} is {facts.properties[_MAY_DELETE]}: other tables may need this one's files.",
+                where=str(self._ref.table),
+                hint=f"Take this step out of the manifest, or set {_MAY_DELETE} to true when nobody shares its files.",
+            )
 
     def _tell(self, step: str) -> None:
         self._site.tell(Progress(table=self._ref.table, operation=self._operation.id, step=step))
@@ -77,6 +91,7 @@ class MaintenanceWork:
         def build(draft: Draft) -> bool:
             if self._is_done(draft.facts):
                 return False
+            self._require_own_files(draft.facts)
             found = expiry_of(draft.facts, self._work, now_ms=_now_ms())
             draft.remove_refs(sorted(found.refs))
             draft.forget(sorted(found.snapshots))
@@ -126,11 +141,22 @@ class MaintenanceWork:
         found = removable(listed, location=facts.location, neighbours=self._work.neighbours, live=live)
         if found.refusal:
             raise InvalidTable(found.refusal, where=str(self._ref.table), hint="No file was deleted.")
+        self._require_no_neighbour(found.paths)
         self._tell(f"deleting {len(found.paths)} files that no metadata names")
         for path in found.paths:
             self._table.delete_file(path)
         self._recorder.files = self.files = len(found.paths)
         self._record()
+
+    def _require_no_neighbour(self, paths: Sequence[str]) -> None:
+        """Refuse where metadata of a table lies that has moved away: it may still need the data files beside it."""
+        for path in filter(is_metadata, paths):
+            if owner_of(self._table.read_file(path)) in self._work.neighbour_uuids:
+                raise InvalidTable(
+                    f"Another table of the catalog was here before: {path} is its metadata, and it may need its files.",
+                    where=str(self._ref.table),
+                    hint="No file was deleted.",
+                )
 
     def _dry_run(self, older_than_ms: int) -> list[str]:
         """List orphan files by Iceberg's procedure, which compares all files below the location with all metadata."""

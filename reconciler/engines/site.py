@@ -161,6 +161,10 @@ class WorkTable(Protocol):
         """Delete one file of the table's storage."""
         ...
 
+    def read_file(self, path: str) -> bytes:
+        """Read one file of the table's storage."""
+        ...
+
 
 class Site(Protocol):
     """Where one operation works: a session of its own, the catalog's name in it, the table, the branch."""

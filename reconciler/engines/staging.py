@@ -201,9 +201,10 @@ class StagingTable(SparkExecutor):
         """Return the data files that a snapshot added, and those that it removed."""
         with self._translated(self.ident):
             table = self.load()
-            snapshot, io = table.snapshot(snapshot_id), table.io()
-            added = [file.copy() for file in iterate(snapshot.addedDataFiles(io))]
-            return added, [file.copy() for file in iterate(snapshot.removedDataFiles(io))]
+            # With the table's partition specs: a manifest's own may name a column that was dropped since.
+            changes = self._iceberg.SnapshotChanges.builderFor(table).snapshot(table.snapshot(snapshot_id)).build()
+            added = [file.copy() for file in iterate(changes.addedDataFiles())]
+            return added, [file.copy() for file in iterate(changes.removedDataFiles())]
 
     def listed_rows(self, snapshot_id: int) -> int | None:
         """Add up the live rows that a snapshot's list of manifests states; None where it does not tell."""
@@ -214,6 +215,15 @@ class StagingTable(SparkExecutor):
         """Delete one file of the table's storage."""
         with self._translated(self.ident):
             self.load().io().deleteFile(path)
+
+    def read_file(self, path: str) -> bytes:
+        """Read one file of the table's storage."""
+        with self._translated(self.ident):
+            stream = self.load().io().newInputFile(path).newStream()
+            try:
+                return bytes(stream.readAllBytes())
+            finally:
+                stream.close()
 
     def delete_forgotten(self) -> None:
         """Delete the files that were reachable and are not any more, by Iceberg's own comparison of both.

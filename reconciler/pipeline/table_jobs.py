@@ -6,6 +6,8 @@ step of maintenance takes its settings from the manifest.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from reconciler.errors import ApprovalRequired, CommitConflict, LakeError, PlanStale
@@ -50,8 +52,11 @@ def _maintain(request: Request, current: Observed, wanted: Operation, work: Main
     needed = sorted(snapshot for other in seen.values() for snapshot in _watermarks(other, current.version.uuid))
     before = approved(current.bookkeeping)
     needed += before.needs if before else ()
-    places = sorted(other.spec.location for other in seen.values() if other.spec.location)
-    prepared = msgspec.structs.replace(declared.work, protected=tuple(needed), neighbours=tuple(places))
+    places = sorted({place for other in seen.values() for place in _places(other)})
+    uuids = sorted(other.version.uuid for other in seen.values())
+    prepared = msgspec.structs.replace(
+        declared.work, protected=tuple(needed), neighbours=tuple(places), neighbour_uuids=tuple(uuids)
+    )
     cost = wanted.cost if work.step is MaintenanceStep.COMPACT else declared.cost
     return msgspec.structs.replace(declared, work=prepared, cost=cost, summary=wanted.summary)
 
@@ -72,6 +77,12 @@ def _neighbours(request: Request, current: Observed) -> dict[TableIdent, Observe
             )
         seen[ident] = found
     return seen
+
+
+def _places(table: Observed) -> Iterable[str]:
+    """List the folders that a table writes to: its location, and where `write.data.path` and its like lead instead."""
+    led = [value for key, value in table.spec.properties.items() if key.startswith("write.") and key.endswith(".path")]
+    return filter(None, (table.spec.location, *led))
 
 
 def _watermarks(view: Observed, uuid: str) -> list[int]:

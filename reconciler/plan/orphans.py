@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Sequence
 from urllib.parse import unquote, urlsplit
 
 import msgspec
+
+from reconciler.model.metadata import decompress
 
 
 class Orphans(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +35,23 @@ def removable(listed: Iterable[str], *, location: str, neighbours: Sequence[str]
         return Orphans(refusal="A file that the table needs was listed as forgotten: paths are spelled in two ways.")
     kept = (p for p in paths if _path(p).startswith(base) and not any(_path(p).startswith(o) for o in others))
     return Orphans(paths=tuple(kept))
+
+
+def is_metadata(path: str) -> bool:
+    """Tell whether a file is called as a table's metadata is."""
+    return path.endswith((".metadata.json", ".metadata.json.gz"))
+
+
+def owner_of(metadata: bytes) -> str | None:
+    """Return the uuid of the table that a metadata file is of, "" for none; None: a commit died while it wrote it."""
+    try:
+        return msgspec.json.decode(decompress(metadata), type=_Owner).table_uuid
+    except (msgspec.DecodeError, zlib.error, UnicodeDecodeError):
+        return None
+
+
+class _Owner(msgspec.Struct, rename="kebab"):
+    table_uuid: str = ""
 
 
 def _path(location: str) -> str:

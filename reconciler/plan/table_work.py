@@ -28,8 +28,8 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 class Maintain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="work", tag="maintain"):
     """One step of maintenance, due since `tick_ms`; the other fields mean something for the steps that need them.
 
-    `protected` are the snapshots that others need, `neighbours` the locations of the catalog's other tables: both are
-    looked up by the job, right before it starts.
+    `protected` are the snapshots that others need, `neighbours` the folders that the catalog's other tables write to,
+    `neighbour_uuids` those tables: looked up by the job, right before it starts.
     """
 
     step: MaintenanceStep
@@ -40,3 +40,4 @@ class Maintain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     min_files: int = 0
     protected: tuple[int, ...] = ()
     neighbours: tuple[str, ...] = ()
+    neighbour_uuids: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from urllib.parse import urlparse
 import msgspec
 import pytest
 
-from reconciler.errors import CommitConflict
+from reconciler.errors import CommitConflict, InvalidTable
 from reconciler.model import bookkeeping
 from reconciler.model.bookkeeping import VIEW
 from reconciler.model.maintenance import (
@@ -22,6 +22,7 @@ from reconciler.model.maintenance import (
     RemoveOrphans,
     RewriteManifests,
 )
+from reconciler.model.table import TableIdent
 from reconciler.pipeline import Request
 from reconciler.pipeline.table_jobs import table_operation
 from reconciler.plan.data import branch_of, done_key
@@ -250,6 +251,67 @@ def test_only_old_files_that_no_metadata_names_are_deleted(shop: Shop) -> None:
     assert there - files(table) == {old}
     assert len(table.rows("id")) == 8
     assert (records(table)[-1].kind, records(table)[-1].files) == ("remove-orphan-files", 1)
+
+
+def test_a_file_in_a_folder_that_another_table_writes_to_is_not_deleted(shop: Shop) -> None:
+    table, other = shop.fresh(files=1), shop.fresh(files=0)
+    within = folder(table) / "data/of-another-table"
+    shop.spark.sql(f"ALTER TABLE {other.name} SET TBLPROPERTIES ('write.data.path' = 'file://{within}')")
+    other.append(range(4))
+    make_old(table)
+    assert any(within in path.parents for path in files(table))
+    run(table, MaintenanceStep.REMOVE_ORPHAN_FILES)
+    assert len(other.rows("id")) == 4
+
+
+def test_the_files_of_a_table_that_moved_away_are_not_deleted(shop: Shop) -> None:
+    moved = shop.fresh(files=1)
+    location = folder(moved)
+    shop.spark.sql(f"ALTER TABLE {moved.name} SET LOCATION '{location}-elsewhere'")
+    moved.append(range(10, 14))
+    run(moved, MaintenanceStep.EXPIRE_SNAPSHOTS)
+    later = shop.make("embedded", TableIdent(moved.ident.namespace, f"{moved.ident.name}_later"))
+    shop.spark.sql(f"CREATE TABLE {later.name} (id bigint, x int, note string) USING iceberg LOCATION '{location}'")
+    later.append(range(4))
+    make_old(later)
+    with pytest.raises(InvalidTable, match="Another table of the catalog was here before"):
+        run(later, MaintenanceStep.REMOVE_ORPHAN_FILES)
+    assert len(moved.rows("id")) == 8
+
+
+def test_what_a_dropped_table_left_is_deleted(shop: Shop) -> None:
+    dropped = shop.fresh(files=1)
+    location, left = folder(dropped), data_paths(dropped)
+    shop.spark.sql(f"DROP TABLE {dropped.name}")
+    table = shop.make("embedded", dropped.ident)
+    shop.spark.sql(f"CREATE TABLE {table.name} (id bigint, x int, note string) USING iceberg LOCATION '{location}'")
+    table.append(range(4))
+    make_old(table)
+    run(table, MaintenanceStep.REMOVE_ORPHAN_FILES)
+    assert not any(path.exists() for path in left)
+    assert len(table.rows("id")) == 4
+
+
+@pytest.mark.parametrize("step", [MaintenanceStep.EXPIRE_SNAPSHOTS, MaintenanceStep.REMOVE_ORPHAN_FILES])
+def test_nothing_is_deleted_of_a_table_whose_files_others_share(shop: Shop, step: MaintenanceStep) -> None:
+    table = shop.fresh(files=2)
+    shop.spark.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ('gc.enabled' = 'false')")
+    make_old(table)
+    snapshots, there = table.observe().snapshot_ids, files(table)
+    with pytest.raises(InvalidTable, match=r"gc\.enabled is false"):
+        run(table, step)
+    assert table.observe().snapshot_ids == snapshots
+    assert there <= files(table)
+
+
+def make_old(table: Lake) -> None:
+    for path in files(table):
+        os.utime(path, (0, 0))
+
+
+def data_paths(table: Lake) -> list[Path]:
+    files = table.catalog.get_data_files(table.ident, table.ancestry()[0])
+    return [Path(urlparse(file.path).path) for file in files]
 
 
 def test_a_step_that_the_manifest_does_not_declare_is_refused(shop: Shop) -> None:

@@ -117,7 +117,7 @@ def rewrite(site: Site, tasks: Sequence[Task], backfill: Backfill) -> list[Any]:
     options = {
         "target-file-size-bytes": str(WHOLE),
         "use-table-distribution-and-ordering": "false",
-        "output-spec-id": str(tasks[0].spec_id),
+        **site.table.facts().output_spec(tasks[0].spec_id),
         **_sort_order(tasks[0]),
     }
     return site.rewrite(tasks, lambda frame: filled(frame, backfill), options, is_whole=True)

@@ -52,7 +52,7 @@ class CompactionKind:
             "use-table-distribution-and-ordering": str(sorts).lower(),
             "distribution-mode": "none",  # which leaves the order, within each of the files
             "target-file-size-bytes": str(self._work.target_bytes),
-            "output-spec-id": str(chunk[0].spec_id),
+            **facts.output_spec(chunk[0].spec_id),
         }
         return site.rewrite(chunk, lambda frame: filled(frame, _AS_IT_IS).coalesce(count), options)
 

@@ -21,7 +21,7 @@ from reconciler.model.metadata import (
     StatisticsJson,
     canonical_fields,
 )
-from reconciler.model.types import StructType
+from reconciler.model.types import StructType, paths_by_id
 from reconciler.plan.data import branch_of, done_key
 from reconciler.plan.operations import Operation
 
@@ -90,6 +90,17 @@ class TableFacts(msgspec.Struct, frozen=True, rename="kebab"):
             if found.schema_id == wanted:
                 return StructType(canonical_fields(found.fields))
         raise KeyError(wanted)
+
+    def output_spec(self, spec_id: int) -> dict[str, str]:
+        """Return Spark's options that write files in a partition spec.
+
+        Nobody can write in one whose source column was dropped: such rows go into the present one, in no order.
+        """
+        fields = next((spec.fields for spec in self.partition_specs if spec.spec_id == spec_id), ())
+        live = paths_by_id(self.schema())
+        if all(field.source_id in live for field in fields):
+            return {"output-spec-id": str(spec_id)}
+        return {"output-spec-id": str(self.default_spec_id), "fanout-enabled": "true"}
 
     def ancestors(self, snapshot_id: int | None) -> Iterator[SnapshotFacts]:
         """Walk from a snapshot to its oldest ancestor that the metadata still has."""

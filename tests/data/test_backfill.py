@@ -133,6 +133,21 @@ def test_partitions_deletes_and_old_specs_are_kept(shop: Shop) -> None:
     assert table.rows("id", "_spec_id", "_partition") == layout
 
 
+@pytest.mark.parametrize("deletes", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize(("lake", "version"), [("embedded", 2), ("rest", 3)])
+def test_a_former_partition_column_may_be_dropped(shop: Shop, lake: str, version: int, deletes: str) -> None:
+    table = shop.fresh(lake, version=version, extra="PARTITIONED BY (note)", files=2)
+    table.spark.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ('write.delete.mode' = '{deletes}')")
+    table.spark.sql(f"ALTER TABLE {table.name} DROP PARTITION FIELD note")
+    table.spark.sql(f"ALTER TABLE {table.name} ADD PARTITION FIELD bucket(2, id)")
+    table.spark.sql(f"ALTER TABLE {table.name} DROP COLUMN note")
+    table.spark.sql(f"INSERT INTO {table.name} VALUES (8, 3)")
+    table.spark.sql(f"DELETE FROM {table.name} WHERE id = 3")
+    table.run(table.evolve(table.wants(total=DOUBLED)))
+    assert table.rows("id", "total") == sorted((row for row in model(range(9)) if row[0] != 3), key=repr)
+    assert table.plan(table.wants(total=DOUBLED)).operations == ()
+
+
 def test_a_row_the_expression_fails_on_is_told_and_main_has_nothing_of_it(shop: Shop) -> None:
     table = shop.fresh(files=2)
     operation = table.evolve(table.wants(total=Computed(expression="12 div x")))

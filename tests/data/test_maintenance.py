@@ -127,6 +127,18 @@ def test_partitions_are_not_mixed_and_few_files_are_left_alone(shop: Shop) -> No
     assert sorted(row[0] for row in table.rows("id")) == [0, 1, 2, 5, 10, 15]
 
 
+def test_files_of_a_spec_whose_column_was_dropped_are_compacted_too(shop: Shop) -> None:
+    table = shop.fresh(files=0, extra="PARTITIONED BY (x)")
+    for ids in ([0, 5, 10], [15, 20, 1], [6, 11, 16]):
+        table.append(ids)
+    shop.spark.sql(f"ALTER TABLE {table.name} REPLACE PARTITION FIELD x WITH bucket(2, id)")
+    shop.spark.sql(f"ALTER TABLE {table.name} DROP COLUMN x")
+    before, count = table.rows("id", "note"), data_files(table)
+    run(table, MaintenanceStep.COMPACT)
+    assert table.rows("id", "note") == before
+    assert data_files(table) < count
+
+
 @pytest.mark.parametrize("point", [(1, "after"), (2, "before"), (2, "after"), (3, "before"), (3, "after")], ids=str)
 def test_a_crash_at_any_write_of_a_compaction_ends_the_same(shop: Shop, point: tuple[int, str]) -> None:
     table = shop.fresh(files=3)

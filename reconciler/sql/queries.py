@@ -251,9 +251,7 @@ class _QueryReader:
             number = _ordinal(key)
             if number is None:
                 written = self._write(self._writer(scope), key)
-                named = [i.sql for i in facts.items if quote_name(i.name) == written.sql and not i.has_aggregate]
-                known = written.sql in {item.sql for item in facts.items}
-                facts.groups.append(named[0] if named and not known else written.sql)
+                facts.groups.append(_group_key(written, scope, facts))
                 texts.append(written.sql)
             elif not 0 < number <= len(facts.items) or facts.items[number - 1].has_aggregate:
                 raise refusal(key, f"GROUP BY {number} names no column to group by", "Write the column.")
@@ -392,6 +390,14 @@ def _named(item: exp.Expr) -> tuple[exp.Expr, str, bool]:
     if isinstance(item, exp.Column | exp.Dot):
         return item, item.name if isinstance(item, exp.Column) else item.expression.name, False
     raise refusal(item, "a computed column of the view has no name", "Write AS name after it.")
+
+
+def _group_key(key: Written, scope: QueryScope, facts: Facts) -> str:
+    """Return a key of GROUP BY as an expression over the sources."""
+    if key.sql in {item.sql for item in facts.items}:
+        return key.sql
+    named = (item for item in facts.items if quote_name(item.name) == key.sql and not item.has_aggregate)
+    return next((item.sql for item in named if scope.groups_by_output(item.name)), key.sql)
 
 
 def _alias(node: exp.Expr) -> str:

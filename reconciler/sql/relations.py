@@ -99,6 +99,15 @@ class QueryScope:
         columns = (name for relation in self._relations for name in relation.columns or ())
         return frozenset({*columns, *(r.alias for r in self._relations), *self._outputs})
 
+    def groups_by_output(self, name: str) -> bool:
+        """Say whether a plain name in GROUP BY means the output of that name; a column of that name comes first."""
+        output, columns = self._outputs.get(name), self._columns(name)
+        if output is None or not columns:
+            return output is not None
+        column = quote_name(name)
+        spelled = {column, *(f"{quote_name(relation.alias)}.{column}" for relation in self._relations)}
+        return output.sql in spelled and output.inputs == _edges(columns)
+
     def find(self, parts: Sequence[exp.Identifier]) -> tuple[Written, int]:
         """Return the column that the first parts name, and how many of them it took; raise RefusedSql."""
         names = [part.name for part in parts]
@@ -116,14 +125,13 @@ class QueryScope:
 
     def _unqualified(self, part: exp.Identifier) -> Written:
         name = part.name
-        known = [c for r in self._relations if r.columns is not None and (c := r.columns.get(name)) is not None]
+        known = self._columns(name)
         if len(known) > 1 and name not in self._merged:
             aliases = [r.alias for r in self._relations if r.columns is not None and name in r.columns]
             hint = f"Write {aliases[0]}.{name} or {aliases[1]}.{name}."
             self._refuse(f"the column '{name}' is in more than one table", hint, part)
         if known:
-            edges = frozenset[Input]().union(*(column.edges for column in known))
-            return Written(quote_name(name, offset_of(part)), known[0].type, edges)
+            return Written(quote_name(name, offset_of(part)), known[0].type, _edges(known))
         unknown = [relation for relation in self._relations if relation.columns is None]
         if name in self._outputs and not unknown:
             return self._output(name)
@@ -135,12 +143,19 @@ class QueryScope:
         column = unknown[0].column(name) if len(unknown) == 1 else None
         return Written(quote_name(name, offset_of(part)), None, column.edges if column else frozenset())
 
+    def _columns(self, name: str) -> list[OutputColumn]:
+        return [c for r in self._relations if r.columns is not None and (c := r.columns.get(name)) is not None]
+
     def _output(self, name: str) -> Written:
         output = self._outputs[name]
         return Written(quote_name(name), output.type, output.inputs)
 
     def _refuse(self, message: str, hint: str, part: exp.Identifier) -> None:
         raise RefusedSql(message, hint, offset=offset_of(part))
+
+
+def _edges(columns: Sequence[OutputColumn]) -> frozenset[Input]:
+    return frozenset[Input]().union(*(column.edges for column in columns))
 
 
 def _known(names: Mapping[str, OutputColumn] | set[str] | None) -> str:

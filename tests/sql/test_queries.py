@@ -101,6 +101,7 @@ def test_filters_and_projections_follow_the_first_table(text: str) -> None:
         "select year(day) as y, sum(amount) as s from sales.orders group by y",
         "select sum(cast(price as decimal(18, 2))) as s from sales.orders",
         "select sum(id) as s, day from sales.orders group by 2",
+        "select o.day as day, sum(o.id) as s from sales.orders o group by day",
     ],
 )
 def test_these_merge(text: str) -> None:
@@ -121,6 +122,16 @@ def test_these_merge(text: str) -> None:
         ("select day, stddev(amount) as c from sales.orders group by day", "does not merge"),
         ("select sum(amount) as s from sales.orders group by day", "does not hold the group key"),
         ("select year(day) as y, sum(amount) as s from sales.orders group by day", "group key"),
+        (
+            "select upper(customer) as customer, count(*) as n from sales.orders group by customer",
+            "group key `customer`",
+        ),
+        ("select 1 + o.id as id, count(*) as n from sales.orders o group by id", "group key `id`"),
+        (
+            "select c.customer as customer, count(*) as n from sales.orders o left join sales.customers c "
+            "using (customer) group by customer",
+            "group key `customer`",
+        ),
         ("select day, sum(amount) as s from sales.orders group by day having sum(amount) > 1", "HAVING"),
         ("select id from sales.orders order by amount limit 10", "ORDER BY"),
         ("select id from sales.orders limit 10", "LIMIT"),

@@ -17,7 +17,14 @@ from reconciler.model.types import Field, StructType
 from reconciler.plan.findings import finding
 from reconciler.plan.lineage import Lineage, query_lineage, remembered_lineage
 from reconciler.plan.operations import Finding
-from reconciler.plan.view_memory import is_rewritten_by_others, is_settled, moved_sources, remembered_view, text_hash
+from reconciler.plan.view_memory import (
+    changed_columns,
+    is_rewritten_by_others,
+    is_settled,
+    moved_sources,
+    remembered_view,
+    text_hash,
+)
 from reconciler.plan.view_query import named_lineage, named_sources, optional, read_view
 from reconciler.plan.views import FileChange, SourceState, ViewInputs, file_change
 from reconciler.ports import CatalogProvider
@@ -160,7 +167,7 @@ class ViewReader(msgspec.Struct):
             return {}
         (source,) = moved
         seen = sources[source.table]
-        if seen is None or seen.version.uuid != source.uuid:
+        if seen is None or seen.version.uuid != source.uuid or changed_columns(source, seen):
             return {}
         before, after = source.snapshot_id, seen.version.snapshot_id
         if before is None or after is None or before not in seen.snapshot_ids:

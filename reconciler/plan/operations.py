@@ -193,7 +193,8 @@ class Edge(msgspec.Struct, frozen=True, order=True):
 class SourceRead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A source at the snapshot it is read at (None: it has no rows), and the columns that the query reads of it.
 
-    `since` is the snapshot from which its changes are read, in an incremental refresh.
+    `since` is the snapshot from which its changes are read, in an incremental refresh. `fields` hashes the ids and
+    types of the columns; refreshes of before it was remembered left it empty.
     """
 
     table: TableIdent
@@ -202,6 +203,7 @@ class SourceRead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     snapshot_id: int | None = None
     columns: tuple[FieldPath, ...] = ()
     since: int | None = None
+    fields: str = ""
 
 
 class Refresh(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="work", tag="refresh"):

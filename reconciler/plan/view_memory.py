@@ -6,13 +6,14 @@ The memory is the property `laketable.view`, written by the commit that publishe
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
 from reconciler.model.bookkeeping import VIEW
 from reconciler.model.table import BOOKKEEPING_PREFIX, Desired, Observed, TableIdent, View
+from reconciler.model.types import FieldPath, StructType, find_field, walk
 from reconciler.plan.data import DONE_PREFIX
 from reconciler.plan.operations import Edge, OperationKind, Refresh, SourceRead
 
@@ -88,7 +89,29 @@ def moved_sources(current: Observed, sources: Mapping[TableIdent, Observed | Non
 
 
 def _is_at(source: SourceRead, seen: Observed | None) -> bool:
-    return seen is not None and (seen.version.uuid, seen.version.snapshot_id) == (source.uuid, source.snapshot_id)
+    if seen is None or (seen.version.uuid, seen.version.snapshot_id) != (source.uuid, source.snapshot_id):
+        return False
+    return not changed_columns(source, seen)
+
+
+def changed_columns(source: SourceRead, seen: Observed) -> str:
+    """Say how the columns that were read of a source are other ones by now; empty: they are the same."""
+    if not source.fields:
+        is_known = source.schema_id == seen.version.schema_id
+        return "" if is_known else f"the schema of {source.table} changed, and it does not remember what it read of it"
+    is_same = source.fields == hash_fields(seen.spec.schema, source.columns)
+    return "" if is_same else f"what it reads of {source.table} is another column or of another type by now"
+
+
+def hash_fields(schema: StructType, columns: Sequence[FieldPath]) -> str:
+    """Hash the field ids and types of columns: a name alone may mean another column tomorrow."""
+    return digest([(column, _identity(schema, column)) for column in columns])
+
+
+def _identity(schema: StructType, column: FieldPath) -> list[tuple[FieldPath, int, str]]:
+    found = find_field(schema, column) or find_field(schema, column[:1])
+    below = walk(StructType((found,))) if found else ()
+    return [(path, field.id, field.type if isinstance(field.type, str) else "") for path, field in below]
 
 
 def is_rewritten_by_others(current: Observed) -> bool:
@@ -104,7 +127,10 @@ def is_aggregation(refresh: Refresh) -> bool:
 
 
 def stale_since(current: Observed, sources: Mapping[TableIdent, Observed | None]) -> int | None:
-    """Return when the first source moved on from its watermark (milliseconds since the epoch); None: none did."""
+    """Return when the first source moved on from its watermark (milliseconds since the epoch); None: none did.
+
+    0: nobody knows, as when columns changed and no rows.
+    """
     times = [_moved_at(source, sources.get(source.table)) for source in moved_sources(current, sources)]
     return min(times, default=None)
 
@@ -118,7 +144,7 @@ def freshness(view: View, current: Observed, sources: Mapping[TableIdent, Observ
         return "fresh"
     limit = view.max_staleness_ms
     late = ", longer than maxStaleness allows" if limit is not None and now_ms - since > limit else ""
-    return f"stale since {moment(since)}{late}"
+    return f"stale{f' since {moment(since)}' if since else ''}{late}"
 
 
 def moment(time_ms: int) -> str:

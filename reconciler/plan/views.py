@@ -28,7 +28,9 @@ from reconciler.plan.operations import (
 )
 from reconciler.plan.view_memory import (
     RememberedView,
+    changed_columns,
     digest,
+    hash_fields,
     is_aggregation,
     is_rewritten_by_others,
     moment,
@@ -123,7 +125,7 @@ def _refresh(
 ) -> Operation:
     delta, reason = _choose(desired, current, inputs, query, memory)
     work = _work(desired, inputs, query, memory, delta, reason)
-    reads = [[s.table, s.uuid, s.snapshot_id] for s in work.sources]
+    reads = [[s.table, s.uuid, s.snapshot_id, s.fields] for s in work.sources]
     uuid = current.version.uuid if current else ""
     id_ = data_operation_id(uuid, OperationKind.REFRESH, [work.query, reads], str(work.round))
     state = next((s for s in inputs.sources if s.table == delta), None)
@@ -166,6 +168,7 @@ def _work(
                 snapshot_id=state.observed.version.snapshot_id if state.observed else None,
                 columns=read.get(state.table, ()),
                 since=watermarks.get(state.table) if state.table == delta else None,
+                fields=hash_fields(state.observed.spec.schema, read.get(state.table, ())) if state.observed else "",
             )
             for state in inputs.sources
         ),
@@ -222,6 +225,9 @@ def _unreadable(source: SourceRead, state: SourceState, query: Query, *, is_auto
         return query.shape.reason
     if state.observed is None or state.observed.version.uuid != source.uuid:
         return f"{source.table} was dropped and made anew"
+    changed = changed_columns(source, state.observed)
+    if changed:
+        return changed
     if source.table not in query.shape.drivers:
         return f"the joined table {source.table} changed"
     if source.snapshot_id is None:

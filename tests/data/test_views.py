@@ -165,6 +165,47 @@ def test_a_compacted_view_is_still_merged_into(embedded: ViewLake) -> None:
     assert fresh(lake)
 
 
+@pytest.mark.parametrize(
+    ("change", "has_reason"),
+    [
+        pytest.param(["RENAME COLUMN v TO old", "RENAME COLUMN w TO v"], True, id="swapped"),
+        pytest.param(["DROP COLUMN v", "ADD COLUMN v decimal(10,2)"], True, id="made anew"),
+        pytest.param(["RENAME COLUMN w TO x"], False, id="not read"),
+    ],
+)
+@pytest.mark.parametrize("is_appended", [False, True])
+def test_a_column_that_is_another_by_now_is_read_whole(
+    embedded: ViewLake, change: list[str], has_reason: bool, is_appended: bool
+) -> None:
+    lake = embedded
+    lake.sql("ALTER TABLE @f ADD COLUMN w decimal(10,2)")
+    lake.sql("INSERT INTO @f VALUES (50, 1, 1.5, 1000)")
+    view = lake.view("sums", SUMS, "Incremental")
+    lake.apply(view)
+    for text in change:
+        lake.sql(f"ALTER TABLE @f {text}")
+    if is_appended:
+        lake.sql("INSERT INTO @f VALUES (99, 1, 1.5, 2.5)")
+    work = lake.refresh(view)
+    assert fresh(lake)
+    assert (work is not None) == (has_reason or is_appended)
+    assert work is None or ("another column" in work.reason) == has_reason
+    assert lake.refresh(view) is None
+
+
+def test_a_replaced_source_with_another_type_is_read_whole(embedded: ViewLake) -> None:
+    lake, query = embedded, "SELECT id, CAST(v AS bigint) AS v FROM @r"
+    lake.source("r", "id bigint, v string")
+    lake.sql("INSERT INTO @r SELECT id, string(id) FROM range(10)")
+    view = lake.view("cast", query, "Incremental")
+    lake.apply(view)
+    lake.sql("CREATE OR REPLACE TABLE @r USING iceberg AS SELECT id, id * 2 AS v FROM range(10)")
+    work = lake.refresh(view)
+    assert work is not None
+    assert "of another type" in work.reason
+    assert fresh(lake, "cast", query)
+
+
 def test_an_expired_watermark_is_a_full_refresh_with_its_reason(embedded: ViewLake) -> None:
     lake, view = embedded, embedded.view("sums", SUMS)
     lake.apply(view)

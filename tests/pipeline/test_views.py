@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from reconciler.dialects import dialect_for
-from reconciler.diff.changes import SetProperty
+from reconciler.diff.changes import AlterColumnType, RenameColumn, SetProperty
 from reconciler.model.bookkeeping import VIEW
 from reconciler.model.desired import to_desired
 from reconciler.model.observed_manifest import from_observed
@@ -18,7 +19,7 @@ from reconciler.pipeline.views import in_order
 from reconciler.plan.events import Event, Failed
 from reconciler.plan.operations import OperationClass, OperationKind, Plan, Refresh
 from reconciler.plan.planner import plan_offline
-from reconciler.plan.view_memory import freshness, remembered_view, stale_since
+from reconciler.plan.view_memory import RememberedView, freshness, hash_fields, remembered_view, stale_since
 from reconciler.plan.view_query import read_offline
 from tests.pipeline.kit import BEST, DAILY, ORDERS, SUMS, Lake, codes, table, view, works
 
@@ -201,6 +202,107 @@ def test_a_source_made_anew_is_read_whole(lake: Lake) -> None:
     lake.append()
     (refresh,) = works(lake.plan(view()))
     assert "made anew" in refresh.reason
+
+
+def with_net() -> Lake:
+    lake = Lake()
+    lake.create(table(ORDERS, day="date", amount="decimal(10,2)", net="decimal(10,2)", note="string"), view())
+    for _ in range(4):
+        lake.append()
+    lake.refreshed(view())
+    return lake
+
+
+def rename(lake: Lake, column: str, to: str) -> None:
+    live = lake.catalog.get_table_spec(ORDERS)
+    (field,) = [one for one in live.spec.schema.fields if one.name == column]
+    lake.catalog.apply(ORDERS, live.version, [RenameColumn(path=(column,), field_id=field.id, to=to)])
+
+
+def remember(lake: Lake, memory: RememberedView) -> None:
+    live = lake.catalog.get_table_spec(DAILY)
+    after = msgspec.json.encode(memory).decode()
+    change = SetProperty(key=VIEW, before=live.bookkeeping[VIEW], after=after)
+    lake.catalog.apply(DAILY, live.version, [change])
+
+
+def remembered(lake: Lake) -> RememberedView:
+    memory = remembered_view(lake.catalog.get_table_spec(DAILY).bookkeeping)
+    assert memory is not None
+    return memory
+
+
+@pytest.mark.parametrize("is_appended", [False, True])
+def test_another_column_under_a_name_that_is_read_is_read_whole(is_appended: bool) -> None:
+    lake = with_net()
+    rename(lake, "amount", "gross")
+    rename(lake, "net", "amount")
+    if is_appended:
+        lake.append()
+    (refresh,) = works(lake.plan(view()))
+    assert (refresh.delta, refresh.reason) == (
+        None,
+        "what it reads of sales.orders is another column or of another type by now",
+    )
+    sources = {ORDERS: lake.catalog.get_table_spec(ORDERS)}
+    told = freshness(View(query=SUMS), lake.catalog.get_table_spec(DAILY), sources, now_ms=1)
+    assert told.startswith("stale since") if is_appended else told == "stale"
+
+
+def test_a_refresh_of_other_columns_is_other_work() -> None:
+    lake = with_net()
+    lake.append()
+    (before,) = [o.id for o in lake.plan(view()).upkeep if isinstance(o.work, Refresh)]
+    rename(lake, "amount", "gross")
+    rename(lake, "net", "amount")
+    (after,) = [o.id for o in lake.plan(view()).upkeep if isinstance(o.work, Refresh)]
+    assert before != after
+
+
+def test_another_type_of_a_column_that_is_read_is_read_whole() -> None:
+    lake, wanted = Lake(), view("SELECT day, sum(n) AS n FROM sales.orders GROUP BY day")
+    lake.create(table(ORDERS, day="date", n="int", note="string"), wanted)
+    for _ in range(4):
+        lake.append()
+    lake.refreshed(wanted)
+    live = lake.catalog.get_table_spec(ORDERS)
+    (field,) = [one for one in live.spec.schema.fields if one.name == "n"]
+    change = AlterColumnType(path=("n",), field_id=field.id, before="int", after="long")
+    lake.catalog.apply(ORDERS, live.version, [change])
+    lake.append()
+    (refresh,) = works(lake.plan(wanted))
+    assert "of another type by now" in refresh.reason
+
+
+def test_a_column_that_is_not_read_may_become_another(lake: Lake) -> None:
+    rename(lake, "note", "remark")
+    assert works(lake.plan(view())) == []
+    lake.append()
+    (refresh,) = works(lake.plan(view()))
+    assert refresh.delta == ORDERS
+
+
+def test_a_memory_without_fields_goes_by_the_schema_id(lake: Lake) -> None:
+    memory = remembered(lake)
+    (source,) = memory.sources
+    assert source.fields
+    remember(lake, msgspec.structs.replace(memory, sources=(msgspec.structs.replace(source, fields=""),)))
+    assert works(lake.plan(view())) == []
+    rename(lake, "note", "remark")
+    (refresh,) = works(lake.plan(view()))
+    assert "does not remember what it read of it" in refresh.reason
+    lake.refreshed(view())
+    assert works(lake.plan(view())) == []
+
+
+def test_a_nested_column_counts_and_its_neighbours_do_not() -> None:
+    def schema(a: int, b: int) -> StructType:
+        inner = (Field(id=a, name="a", required=False, type="int"), Field(id=b, name="b", required=False, type="int"))
+        return StructType((Field(id=1, name="s", required=False, type=StructType(inner)),))
+
+    assert hash_fields(schema(2, 3), [("s", "a")]) == hash_fields(schema(2, 4), [("s", "a")])
+    assert hash_fields(schema(2, 3), [("s", "a")]) != hash_fields(schema(3, 2), [("s", "a")])
+    assert hash_fields(schema(2, 3), [("s",)]) != hash_fields(schema(2, 4), [("s",)])
 
 
 def test_a_damaged_memory_computes_all_again(lake: Lake) -> None:

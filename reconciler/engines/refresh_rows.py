@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MERGE = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
 _LEAVES = frozenset({"DataSourceV2Relation", "DataSourceV2ScanRelation", "LocalRelation"})
-_UNGROUPED = ("map<", "variant")
+_UNCOMPARABLE = ("map<", "variant", "geometry", "geography")
 
 
 class ViewRows:
@@ -87,6 +87,8 @@ class ViewRows:
     def exchanged(self, before: DataFrame, change: SourceChange) -> DataFrame:
         """Take away what the removed rows gave, and add what the new ones give."""
         old, new = self._staged(change.removed), self._staged(change.added)
+        self._require_comparable(old)
+        self._require_comparable(before)
         gone = self._query({self._delta.table: old.exceptAll(new)})
         come = self._query({self._delta.table: new.exceptAll(old)})
         columns = self._refresh.columns
@@ -99,6 +101,12 @@ class ViewRows:
         for field in self._fitted(groups).schema.fields:
             if given.get(field.name) != field.dataType.simpleString():
                 raise Unreadable(f"Spark gives {field.name} another type than the view has")
+
+    def _require_comparable(self, rows: DataFrame) -> None:
+        """Raise Unreadable when rows cannot be told apart by all of their columns."""
+        column = _uncomparable(rows)
+        if column:
+            raise Unreadable(f"rows of {self._delta.table} were changed or deleted, and {column} cannot be compared")
 
     # ------------------------------------------------------------ sources
 
@@ -116,7 +124,7 @@ class ViewRows:
         """Return the rows that really changed: a rewritten file carries most of its rows over."""
         old, new = self._staged(change.removed), self._staged(change.added)
         F = functions_of(old)
-        if any(word in field.dataType.simpleString() for field in old.schema.fields for word in _UNGROUPED):
+        if _uncomparable(old):
             return old.unionAll(new)
         sign = f"{self._prefix}_sign"
         both = old.withColumn(sign, F.lit(-1)).unionAll(new.withColumn(sign, F.lit(1)))
@@ -182,6 +190,12 @@ def _check(frame: DataFrame) -> None:
             "Spark finds the query of the view not deterministic, or reading something else than tables.",
             hint="Write it over tables of the catalog, with documented functions.",
         )
+
+
+def _uncomparable(rows: DataFrame) -> str:
+    """Name a column by which rows cannot be told apart."""
+    types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+    return next((name for name, type_ in types.items() if any(word in type_ for word in _UNCOMPARABLE)), "")
 
 
 def _matching(rows: DataFrame, touched: DataFrame, keys: Sequence[str], how: str) -> DataFrame:

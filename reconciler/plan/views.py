@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from reconciler.model.table import DataFile, Desired, Observed, Statistics, TableIdent
+from reconciler.model.types import MapType, StructType, Type, fields_of
 from reconciler.plan.amounts import plural, size
 from reconciler.plan.data import Planned, branch_of
 from reconciler.plan.findings import suppress
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from reconciler.sql.queries import Query
 
 _FULL, _AUTO = "Full", "Auto"
-_UNCOMPARABLE = ("map<", "variant", "geometry", "geography")
+_UNCOMPARABLE = ("variant", "geometry", "geography")
 
 
 class FileChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,7 +202,7 @@ def _choose(
     moved = moved_sources(current, {table: state.observed for table, state in seen.items()})
     if len(moved) != 1:
         return None, f"{' and '.join(str(source.table) for source in moved)} changed together"
-    reason = _unreadable(moved[0], seen[moved[0].table], query, is_auto=mode == _AUTO)
+    reason = _unreadable(moved[0], seen[moved[0].table], query, desired.columns, is_auto=mode == _AUTO)
     return (None, reason) if reason else (moved[0].table, "")
 
 
@@ -217,7 +218,7 @@ def _unmergeable(inputs: ViewInputs, query: Query) -> str:
     return ""
 
 
-def _unreadable(source: SourceRead, state: SourceState, query: Query, *, is_auto: bool) -> str:
+def _unreadable(source: SourceRead, state: SourceState, query: Query, view: StructType, *, is_auto: bool) -> str:
     """Say why the changes of a source cannot be had, or would cost more than all of it."""
     from reconciler.sql.shapes import Aggregation, FullOnly
 
@@ -238,12 +239,30 @@ def _unreadable(source: SourceRead, state: SourceState, query: Query, *, is_auto
     if change.removed_files:
         if isinstance(query.shape, Aggregation) and not query.shape.keys:
             return f"rows of {source.table} were changed or deleted, and it has no groups"
-        for output in query.outputs if not isinstance(query.shape, Aggregation) else ():
-            if output.type is None or any(word in str(output.type) for word in _UNCOMPARABLE):
-                return f"rows of {source.table} were changed or deleted, and {output.name} cannot be compared"
+        column = "" if isinstance(query.shape, Aggregation) else _uncomparable(state, query, view)
+        if column:
+            return f"rows of {source.table} were changed or deleted, and {column} cannot be compared"
     if is_auto and 2 * (change.added_bytes + change.removed_bytes) > change.all_bytes:
         return f"most of {source.table} changed"
     return ""
+
+
+def _uncomparable(state: SourceState, query: Query, view: StructType) -> str:
+    """Name a column by which rows cannot be told apart: of those read from the source, or of the view's."""
+    read = {column[0] for source in query.sources if source.table == state.table for column in source.columns}
+    fields = state.observed.spec.schema.fields if state.observed else ()
+    types: list[tuple[str, Type | None]] = [
+        *((f"{state.table}.{field.name}", field.type) for field in fields if not read or field.name in read),
+        *((output.name, output.type) for output in query.outputs),
+        *((field.name, field.type) for field in view.fields),
+    ]
+    return next((name for name, type_ in types if type_ is None or not _is_comparable(type_)), "")
+
+
+def _is_comparable(type_: Type) -> bool:
+    if isinstance(type_, str):
+        return not type_.startswith(_UNCOMPARABLE)
+    return not isinstance(type_, MapType) and all(_is_comparable(field.type) for field in fields_of(type_))
 
 
 def _incrementally(work: Refresh, state: SourceState) -> str:

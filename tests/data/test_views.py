@@ -206,6 +206,24 @@ def test_a_replaced_source_with_another_type_is_read_whole(embedded: ViewLake) -
     assert fresh(lake, "cast", query)
 
 
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_rows_that_cannot_be_compared_are_read_whole_after_a_delete(embedded: ViewLake, mode: str) -> None:
+    lake, query = embedded, "SELECT id, m['a'] AS a FROM @m"
+    lake.source("m", "id bigint, m map<string, int>", mode=mode)
+    lake.sql("INSERT INTO @m SELECT /*+ COALESCE(1) */ id, map('a', int(id)) FROM range(10)")
+    view = lake.view("taken", query, "Incremental")
+    lake.apply(view)
+    lake.sql("INSERT INTO @m VALUES (20, map('a', 1))")
+    lake.sql("DELETE FROM @m WHERE id = 3")
+    work = lake.refresh(view)
+    assert work is not None
+    assert work.reason.endswith(".m.m cannot be compared")
+    assert fresh(lake, "taken", query)
+    lake.sql("DELETE FROM @m WHERE id = 4")  # merge-on-read: a second one of the same file
+    assert lake.refresh(view) is not None
+    assert fresh(lake, "taken", query)
+
+
 def test_an_expired_watermark_is_a_full_refresh_with_its_reason(embedded: ViewLake) -> None:
     lake, view = embedded, embedded.view("sums", SUMS)
     lake.apply(view)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 _MERGE = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
 _LEAVES = frozenset({"DataSourceV2Relation", "DataSourceV2ScanRelation", "LocalRelation"})
-_UNCOMPARABLE = ("map<", "variant", "geometry", "geography")
+# Spark takes -0.0 and 0.0 for one value when it compares rows, but prints them apart
+_UNCOMPARABLE = ("map<", "variant", "geometry", "geography", "float", "double")
 
 
 class ViewRows:
@@ -106,7 +107,8 @@ class ViewRows:
         """Raise Unreadable when rows cannot be told apart by all of their columns."""
         column = _uncomparable(rows)
         if column:
-            raise Unreadable(f"rows of {self._delta.table} were changed or deleted, and {column} cannot be compared")
+            why = f"rows of {self._delta.table} were changed or deleted, and {column} cannot be compared exactly"
+            raise Unreadable(why)
 
     # ------------------------------------------------------------ sources
 

@@ -255,6 +255,28 @@ def _refuse_duplicates(tables: Sequence[TableDocument]) -> None:
                 where=table.place,
                 hint="Keep one of the two manifests.",
             )
+    _refuse_second_renames(tables)
+
+
+def _refuse_second_renames(tables: Sequence[TableDocument]) -> None:
+    """Refuse two manifests that claim one former table: the one that comes second would get an empty table."""
+    seen: dict[tuple[str | None, TableIdent], TableDocument] = {}
+    for table in tables:
+        former = table.desired.renamed_from
+        if former is None:
+            continue
+        first = seen.setdefault((table.catalog_ref, former), table)
+        if first is not table:
+            raise renamed_twice(former, table.desired.ident, table.place, first.desired.ident, first.place)
+
+
+def renamed_twice(former: TableIdent, second: TableIdent, place: str, first: TableIdent, other: str) -> InvalidInput:
+    """Say that two manifests rename one table."""
+    return InvalidInput(
+        f"Table {former} is renamed twice: to {second} here, and to {first} at {other}.",
+        where=place,
+        hint="Keep one renamedFrom.",
+    )
 
 
 def _policies(documents: Sequence[Loaded]) -> tuple[Policy, ...]:

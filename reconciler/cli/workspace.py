@@ -14,7 +14,7 @@ import msgspec
 from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.cli.console import note, progress
-from reconciler.cli.project import Project, TableDocument, find_catalog
+from reconciler.cli.project import Project, TableDocument, find_catalog, renamed_twice
 from reconciler.errors import PRECEDENCE, ExitCode, InvalidInput, LakeError
 from reconciler.model.table import TableIdent
 from reconciler.pipeline import Approval, Execution, Proposal, Request, propose_all, require_same
@@ -195,6 +195,7 @@ class Workspace(msgspec.Struct):
 def _refuse_duplicates(requests: Sequence[Request]) -> None:
     """Refuse two manifests of one table; only now is it known that one names a catalog which the other means unsaid."""
     seen: dict[tuple[str, TableIdent], Request] = {}
+    renamed: dict[tuple[str, TableIdent], Request] = {}
     for request in requests:
         first = seen.setdefault((request.catalog_name, request.desired.ident), request)
         if first is not request:
@@ -204,6 +205,12 @@ def _refuse_duplicates(requests: Sequence[Request]) -> None:
                 where=request.source,
                 hint="Keep one of the two manifests.",
             )
+        former = request.desired.renamed_from
+        if former is None:
+            continue
+        first = renamed.setdefault((request.catalog_name, former), request)
+        if first is not request:
+            raise renamed_twice(former, request.desired.ident, request.source, first.desired.ident, first.source)
 
 
 def _metadata_cache() -> Path | None:

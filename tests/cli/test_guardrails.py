@@ -138,3 +138,22 @@ def test_one_table_declared_with_and_without_its_catalog_is_refused(lab: Lab) ->
     assert len(result.errors) == 1
     assert "Table sales.orders of catalog lake is declared twice" in result.errors[0]
     assert not (lab.folder / ".laketable" / "catalog.db").exists()
+
+
+@pytest.mark.parametrize(
+    "more", [pytest.param((), id="one catalog"), pytest.param(("catalogRef: {name: lake}",), id="named by one of them")]
+)
+def test_two_manifests_that_claim_one_former_table_are_refused(lab: Lab, more: tuple[str, ...]) -> None:
+    lab.apply([ID])
+    lab.append([{"id": 1}])
+    (lab.folder / "orders.yaml").unlink()
+    lab.manifest([ID], "renamedFrom: sales.orders", name="a")
+    lab.manifest([ID], "renamedFrom: sales.orders", *more, name="b")
+    with lab.untouched():
+        result = lab.run("apply", "-f", ".", "--auto-approve")
+    assert result.code == 1
+    (error,) = result.errors
+    assert "Table sales.orders is renamed twice: to sales.b here, and to sales.a at" in error
+    assert error.startswith("error: ./b.yaml:1")
+    if not more:
+        assert lab.run("validate", "-f", ".").code == 1

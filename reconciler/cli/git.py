@@ -63,12 +63,12 @@ def _former(names: Sequence[str], recursive: bool, revision: str) -> dict[tuple[
         folder, name = os.path.split(os.path.realpath(source.path))
         try:
             text = _git("show", f"{commit}:./{name}", folder=folder)
+            documents = load_documents(text.encode(), f"{revision}:{source.path}")
+            manifests = [d.manifest for d in documents if isinstance(d.manifest, LakeTable)]
+            declared = [(m.metadata, to_desired(m, project=project_name())) for m in manifests]
         except InvalidInput:
             continue
-        for document in load_documents(text.encode(), f"{revision}:{source.path}"):
-            if isinstance(document.manifest, LakeTable):
-                metadata = document.manifest.metadata
-                found[metadata.namespace, metadata.name] = to_desired(document.manifest, project=project_name())
+        found.update({(metadata.namespace, metadata.name): desired for metadata, desired in declared})
     return found
 
 

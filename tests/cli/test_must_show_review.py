@@ -126,6 +126,18 @@ def test_specs_are_compared_offline_with_a_revision(repository: Lab) -> None:
     assert repository.run("plan", "-f", "tables", "--against", "git:main", "--detailed-exitcode").code == 0
 
 
+def test_a_file_that_was_not_valid_declared_nothing(repository: Lab) -> None:
+    repository.manifest(["name: id, type: nonsense"], name="mended", file="tables/mended.yaml")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "A type that is none")
+    repository.manifest([ID], name="mended", file="tables/mended.yaml")
+    result = repository.run("plan", "-f", "tables", "--against", "git:HEAD", "--detailed-exitcode")
+    assert result.code == 2, result.err
+    assert not result.err
+    assert "sales.mended" in result.out
+    assert "new iceberg" in result.out
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

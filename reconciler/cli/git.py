@@ -18,17 +18,16 @@ PREFIX = "git:"
 
 
 def changed_tables(project: Project, revision: str) -> tuple[TableDocument, ...]:
-    """Keep the manifests whose file, or whose folder's catalog or policy file, changed since the branch forked."""
+    """Keep the manifests that changed since the branch forked: all, when a catalog or policy file of theirs did."""
     unrelated = f"'{revision}' and HEAD share no history here; a shallow clone must fetch it (fetch-depth: 0)"
     fork = _git("merge-base", _commit(revision), "HEAD", what=unrelated).strip()
     top = _git("rev-parse", "--show-toplevel").strip()
     listed = _git("diff", "--name-only", "-z", "--no-renames", fork, "--").split("\0")
     untracked = _git("ls-files", "--others", "--exclude-standard", "--full-name", "-z", top).split("\0")
     changed = {os.path.realpath(os.path.join(top, name)) for name in (*listed, *untracked) if name}
-    shared = {place.rpartition(":")[0] for _, place in project.catalogs.values()}
-    folders = {os.path.dirname(os.path.realpath(p)) for p in shared if os.path.realpath(p) in changed}
-    paths = ((table, os.path.realpath(table.source)) for table in project.tables)
-    return tuple(t for t, path in paths if path in changed or os.path.dirname(path) in folders)
+    if any(os.path.realpath(path) in changed for path in project.shared):
+        return project.tables
+    return tuple(table for table in project.tables if os.path.realpath(table.source) in changed)
 
 
 def plan_against(

@@ -115,6 +115,34 @@ def test_a_branch_without_changed_manifests_says_so(repository: Lab) -> None:
     assert "No manifest to plan." in comment(repository)
 
 
+@pytest.mark.parametrize("folder", ["tables", "tables/sales"])
+def test_a_changed_policy_concerns_every_table_it_judges(repository: Lab, folder: str) -> None:
+    policy = "apiVersion: laketable.dev/v1alpha1\nkind: LakePolicy\nmetadata: {name: p, namespace: sales}\nspec:\n"
+    repository.write("tables/policy.yaml", policy + "  autoApprove: [metadata-only]\n")
+    repository.manifest([ID], name="fresh", file=f"{folder}/fresh.yaml")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "A policy, and a table to come")
+    review = ("plan", "-f", "tables", "-R", "--changed-since", "HEAD")
+    assert "No manifest to plan." in repository.ok(*review, "--output", "markdown").out
+    repository.write("tables/policy.yaml", policy + "  deny: {changes: [create-table]}\n")
+    result = repository.run(*review)
+    assert result.code == 3
+    assert "sales.fresh" in result.out
+
+
+def test_a_changed_catalog_concerns_its_tables(repository: Lab) -> None:
+    uri, warehouse = repository.properties["uri"], repository.properties["warehouse"]
+    catalog = "apiVersion: laketable.dev/v1alpha1\nkind: LakeCatalog\nmetadata: {name: lake, namespace: sales}\nspec:\n"
+    catalog += f'  properties: {{type: sql, uri: "{uri}", warehouse: "{warehouse}"}}\n'
+    repository.write("tables/catalog.yaml", catalog)
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "A catalog")
+    repository.write("tables/catalog.yaml", catalog.replace(warehouse, f"{warehouse}2"))
+    text = repository.ok("plan", "-f", "tables", "--changed-since", "HEAD", "--output", "markdown").out
+    assert "sales.orders" in text
+    assert "sales.others" in text
+
+
 def test_specs_are_compared_offline_with_a_revision(repository: Lab) -> None:
     catalog = repository.folder / ".laketable"
     catalog.rename(repository.folder / "elsewhere")

@@ -36,13 +36,30 @@ def format_manifest(text: str, source: str = "-") -> str:
     """Return the text with canonical type strings and key order; raise InvalidInput for unreadable YAML."""
     decoded = decode(text, source)
     load_all(decoded, source)  # refuses what is YAML but no data: duplicate keys, keys that are lists
-    edits: list[_Edit] = []
-    for root in compose(decoded, source):
-        kind = _kind(root)
-        if kind in _MODELS and not _has_aliases(root, set()):
-            edits += _edits(decoded, root, resolved_schema(_MODELS[kind]), is_root=True)
-    formatted = _spliced(decoded, 0, len(decoded), edits)
-    return formatted if formatted.endswith("\n") or not formatted else f"{formatted}{_newline(text)}"
+    roots = [root for root in compose(decoded, source) if _kind(root) in _MODELS and not _has_aliases(root, set())]
+    plain = _formatted(decoded, roots, in_order=False)
+    # a block scalar's blank lines and last newline are data, and may change where the text around them does
+    for candidate in (_ended(_formatted(decoded, roots, in_order=True)), _ended(plain)):
+        if candidate == plain or _is_same_data(plain, candidate, source):
+            return candidate
+    return plain
+
+
+def _formatted(text: str, roots: Sequence[yaml.Node], *, in_order: bool) -> str:
+    schemas = [resolved_schema(_MODELS[_kind(root)]) for root in roots]
+    each = (_edits(text, r, s, in_order=in_order, is_root=True) for r, s in zip(roots, schemas, strict=True))
+    return _spliced(text, 0, len(text), [edit for edits in each for edit in edits])
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("\n") or not text else f"{text}{_newline(text)}"
+
+
+def _is_same_data(text: str, other: str, source: str) -> bool:
+    try:
+        return load_all(text, source) == load_all(other, source)
+    except InvalidInput:
+        return False
 
 
 def set_approval(text: str, index: int, plan_hash: str, source: str = "-") -> str:
@@ -129,10 +146,10 @@ def _line_end(text: str, index: int) -> int:
 # ---------------------------------------------------------------- canonical types and order
 
 
-def _edits(text: str, node: yaml.Node, schema: Schema, *, is_root: bool = False) -> list[_Edit]:
+def _edits(text: str, node: yaml.Node, schema: Schema, *, in_order: bool, is_root: bool = False) -> list[_Edit]:
     """Return what makes `node` canonical, as edits that do not overlap."""
     if isinstance(node, yaml.SequenceNode):
-        return [edit for item in node.value for edit in _edits(text, item, child(schema, 0))]
+        return [edit for item in node.value for edit in _edits(text, item, child(schema, 0), in_order=in_order)]
     fields = parts(schema, "properties")
     if not fields or not isinstance(node, yaml.MappingNode):
         return []
@@ -141,9 +158,9 @@ def _edits(text: str, node: yaml.Node, schema: Schema, *, is_root: bool = False)
         field = fields.get(key_node.value)
         if field is not None:
             edits += _scalar_edits(text, str(schema["title"]), key_node.value, value_node)
-            edits += _edits(text, value_node, field)
+            edits += _edits(text, value_node, field, in_order=in_order)
     order = _canonical_order(node, list(fields))
-    if order == sorted(order):
+    if not in_order or order == sorted(order):
         return edits
     reordered = _reorder_flow(text, node, order, edits) if node.flow_style else None
     if reordered is None and not node.flow_style:

@@ -10,6 +10,7 @@ from reconciler.model.yaml import load_all
 from tests.model.test_guardrail_checks import CATALOG, POLICY
 from tests.model.test_manifest_checks import TABLE
 
+HEAD = "apiVersion: laketable.dev/v1alpha1\nkind: LakeTable\nmetadata: {name: t}\n"
 UGLY = """\
 # The orders of all shops.
 kind: LakeTable   # a table
@@ -93,6 +94,21 @@ def test_a_missing_last_newline_is_added() -> None:
     assert format_manifest(UGLY.rstrip("\n")) == NEAT
 
 
+LITERALS = {
+    "moved-without-a-last-newline": "  columns: [{name: id, type: long}]\n  comment: |\n    one row per order",
+    "last-without-a-last-newline": "  comment: |\n    one row per order",
+    "moved-before-blank-lines": "  properties:\n    type: long\n    team: |+\n      text\n\n  comment: x\n\n",
+}
+
+
+@pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in LITERALS.items()])
+def test_what_a_block_scalar_says_is_kept_before_any_order(spec: str) -> None:
+    text = f"{HEAD}spec:\n{spec}"
+    formatted = format_manifest(text)
+    assert load_all(formatted, "f") == load_all(text, "f")
+    assert format_manifest(formatted) == formatted
+
+
 def test_text_with_aliases_is_left_alone() -> None:
     head = "kind: LakeTable\napiVersion: laketable.dev/v1alpha1\n"
     text = f"{head}spec:\n  columns:\n    - &a {{type: bigint, name: x}}\n    - *a\n"
@@ -111,7 +127,6 @@ def test_unreadable_text_is_refused(text: str) -> None:
         format_manifest(text)
 
 
-HEAD = "apiVersion: laketable.dev/v1alpha1\nkind: LakeTable\nmetadata: {name: t}\n"
 HASH = "sha256:" + 64 * "a"
 
 

@@ -295,6 +295,24 @@ def test_a_view_may_pin_its_columns_but_not_fill_them() -> None:
     assert "'a' is a column of a materialized view, and takes no 'required'" in found
 
 
+@pytest.mark.parametrize(
+    ("line", "place", "says"),
+    [
+        ('partitioning: [{column: "a..b"}]', "partitioning[0].column", "has an empty part"),
+        ("partitioning: [{column: a, transform: nope}]", "partitioning[0].transform", "unknown transform 'nope'"),
+        ('sortOrder: [{column: "s."}]', "sortOrder[0].column", "has an empty part"),
+        ('sortOrder: [{column: s, transform: "bucket[x]"}]', "sortOrder[0].transform", "needs one number"),
+        ('identifierFields: ["a."]', "identifierFields[0]", "has an empty part"),
+        ('indexes: [{name: x, columns: [a, "`b"], type: bloom}]', "indexes[0].columns[1]", "is not a path"),
+    ],
+)
+def test_a_view_that_states_no_columns_still_spells_them_right(line: str, place: str, says: str) -> None:
+    view = _columns("{name: a, type: int}").split("  columns:")[0] + "  materializedView: {query: SELECT 1}\n"
+    (found,) = problems(f"{view}  {line}\n")
+    assert found.split(": ")[1] == f"spec.{place}"
+    assert says in found
+
+
 def test_a_table_needs_columns() -> None:
     (found,) = problems(_columns("{name: a, type: int}").split("  columns:")[0].replace("spec:", "spec: {}"))
     assert found == "f:4:7: spec.columns: 'columns' is missing. A table needs columns or a materializedView."

@@ -11,7 +11,7 @@ import re
 from reconciler.model.faults import Fault
 from reconciler.model.manifest.column_checks import Columns, column_faults, nested_field_faults, view_column_faults
 from reconciler.model.manifest.common import PASSWORD_IN_URL
-from reconciler.model.manifest.layout_checks import layout_faults
+from reconciler.model.manifest.layout_checks import layout_faults, layout_syntax_faults
 from reconciler.model.manifest.ref_checks import maintenance_faults, ref_faults
 from reconciler.model.manifest.table import LakeTable, LakeTableSpec
 from reconciler.model.property_keys import COMMENT, DISTRIBUTION_MODE, refusal
@@ -40,9 +40,11 @@ def table_faults(table: LakeTable) -> list[Fault]:
         faults.append(
             Fault(("spec", "columns"), "'columns' is missing", "A table needs columns or a materializedView.")
         )
-    elif spec.nested_fields is not None:
-        message = "nestedFields speaks of columns that the manifest does not state"
-        faults.append(Fault(("spec", "nestedFields"), message, "State the view's columns too.", True))
+    else:
+        layout_syntax_faults(spec, faults)
+        if spec.nested_fields is not None:
+            message = "nestedFields speaks of columns that the manifest does not state"
+            faults.append(Fault(("spec", "nestedFields"), message, "State the view's columns too.", True))
     _check_properties(spec, faults)
     ref_faults(spec, faults)
     maintenance_faults(spec, faults)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from reconciler.model.faults import DocumentPath, Fault
 from reconciler.model.manifest.column_checks import Columns, Found
 from reconciler.model.manifest.index_checks import index_faults
 from reconciler.model.manifest.table import LakeTableSpec
 from reconciler.model.transforms import TIME_TRANSFORMS, parse_transform, takes, types_taken
+from reconciler.model.type_strings import TypeTextError, parse_path
 from reconciler.model.types import FieldPath, dotted
 
 
@@ -20,6 +21,30 @@ def layout_faults(spec: LakeTableSpec, columns: Columns, faults: list[Fault]) ->
     _check_names("indexes", (index.name for index in spec.indexes or ()), faults)
     index_faults(spec, columns, faults)
     _check_names("constraints", (constraint.name for constraint in spec.constraints or ()), faults)
+
+
+def layout_syntax_faults(spec: LakeTableSpec, faults: list[Fault]) -> None:
+    """Check how columns and transforms are spelled, of a view whose columns its query decides."""
+    for index, text in enumerate(spec.identifier_fields or ()):
+        _check_path(text, ("spec", "identifierFields", index), faults)
+    _check_spelling("partitioning", [(entry.column, entry.transform) for entry in spec.partitioning or ()], faults)
+    _check_spelling("sortOrder", [(entry.column, entry.transform) for entry in spec.sort_order or ()], faults)
+    for number, declared in enumerate(spec.indexes or ()):
+        for position, name in enumerate(declared.columns):
+            _check_path(name, ("spec", "indexes", number, "columns", position), faults)
+
+
+def _check_spelling(key: str, entries: Sequence[tuple[str, str]], faults: list[Fault]) -> None:
+    for index, (column, transform) in enumerate(entries):
+        _check_path(column, ("spec", key, index, "column"), faults)
+        _transform(transform, ("spec", key, index, "transform"), faults)
+
+
+def _check_path(text: str, place: DocumentPath, faults: list[Fault]) -> None:
+    try:
+        parse_path(text)
+    except TypeTextError as error:
+        faults.append(Fault(place, error.message, error.hint))
 
 
 def _check_identifier_fields(spec: LakeTableSpec, columns: Columns, faults: list[Fault]) -> None:

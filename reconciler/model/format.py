@@ -7,7 +7,8 @@ whose text stands for several places at once, are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 import yaml
@@ -19,7 +20,7 @@ from reconciler.model.manifest.schema import Schema, child, parts, resolved_sche
 from reconciler.model.transforms import parse_transform
 from reconciler.model.type_strings import TypeTextError, parse_type, print_type
 from reconciler.model.yaml import Data, compose, decode, load_all
-from reconciler.model.yaml_text import print_scalar
+from reconciler.model.yaml_text import print_quoted, print_scalar
 
 _MODELS: dict[str, type[Model]] = {"LakeTable": LakeTable, "LakeCatalog": LakeCatalog, "LakePolicy": LakePolicy}
 
@@ -96,6 +97,11 @@ def _value(node: yaml.Node | None, key: str) -> yaml.Node | None:
     return None
 
 
+def _is_json(mapping: yaml.MappingNode) -> bool:
+    """Tell whether a mapping looks like JSON, and must stay so; the last key speaks for all."""
+    return bool(mapping.flow_style and mapping.value and mapping.value[-1][0].style == '"')
+
+
 def _has_aliases(node: yaml.Node, seen: set[int]) -> bool:
     if id(node) in seen:
         return True
@@ -157,7 +163,8 @@ def _edits(text: str, node: yaml.Node, schema: Schema, *, in_order: bool, is_roo
     for key_node, value_node in node.value:
         field = fields.get(key_node.value)
         if field is not None:
-            edits += _scalar_edits(text, str(schema["title"]), key_node.value, value_node)
+            print_text = print_quoted if _is_json(node) else partial(print_scalar, in_flow=True)
+            edits += _scalar_edits(text, str(schema["title"]), key_node.value, value_node, print_text)
             edits += _edits(text, value_node, field, in_order=in_order)
     order = _canonical_order(node, list(fields))
     if not in_order or order == sorted(order):
@@ -168,7 +175,7 @@ def _edits(text: str, node: yaml.Node, schema: Schema, *, in_order: bool, is_roo
     return edits if reordered is None else [reordered]
 
 
-def _scalar_edits(text: str, model: str, name: str, node: yaml.Node) -> list[_Edit]:
+def _scalar_edits(text: str, model: str, name: str, node: yaml.Node, print_text: Callable[[str], str]) -> list[_Edit]:
     if not isinstance(node, yaml.ScalarNode) or node.start_mark.line != node.end_mark.line:
         return []
     try:
@@ -182,7 +189,7 @@ def _scalar_edits(text: str, model: str, name: str, node: yaml.Node) -> list[_Ed
         return []
     if canonical == node.value:
         return []
-    return [_Edit(_start(node), _end(text, node), print_scalar(canonical, in_flow=True))]
+    return [_Edit(_start(node), _end(text, node), print_text(canonical))]
 
 
 def _canonical_order(node: yaml.MappingNode, known: Sequence[str]) -> list[int]:
@@ -254,16 +261,21 @@ def _spliced(text: str, start: int, end: int, edits: Sequence[_Edit]) -> str:
 
 
 def _approval_edit(text: str, spec: yaml.MappingNode, plan_hash: str) -> _Edit:
-    quoted = f'"{plan_hash}"'
+    is_json = _is_json(spec)
+    entry = f"{_key('plan', is_json)}: {print_quoted(plan_hash)}"
     approval = _value(spec, "approval")
     if approval is None:
-        return _insert(text, spec, f"approval: {{plan: {quoted}}}")
+        return _insert(text, spec, f"{_key('approval', is_json)}: {{{entry}}}")
     plan = _value(approval, "plan")
     if plan is not None:
-        return _replace(text, plan, quoted)
+        return _replace(text, plan, print_quoted(plan_hash))
     if isinstance(approval, yaml.MappingNode) and approval.value:
-        return _insert(text, approval, f"plan: {quoted}")
-    return _replace(text, approval, f"{{plan: {quoted}}}")
+        return _insert(text, approval, entry)
+    return _replace(text, approval, f"{{{entry}}}")
+
+
+def _key(name: str, is_json: bool) -> str:
+    return print_quoted(name) if is_json else name
 
 
 def _replace(text: str, node: yaml.Node, new: str) -> _Edit:

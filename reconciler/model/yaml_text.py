@@ -36,7 +36,7 @@ def print_scalar(value: str | int | float | bool | None, *, in_flow: bool = Fals
         return json.dumps(value)
     if _is_plain(value) and (not in_flow or _SAFE_IN_FLOW.fullmatch(value)):
         return value
-    return _quoted(value)
+    return print_quoted(value)
 
 
 def _is_plain(value: str) -> bool:
@@ -45,7 +45,8 @@ def _is_plain(value: str) -> bool:
     return value.isprintable() and not _YAML11.fullmatch(value) and resolve_plain(value) == "str"
 
 
-def _quoted(value: str) -> str:
+def print_quoted(value: str) -> str:
+    """Return text in the double quotes that JSON and YAML read alike."""
     text = json.dumps(value, ensure_ascii=False)
     return re.sub(r"[\x7f-\xa0\u2028\u2029\ufeff\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from reconciler.errors import InvalidInput
@@ -160,6 +163,40 @@ HASH = "sha256:" + 64 * "a"
 def test_an_approval_is_written_and_nothing_else(before: str, after: str) -> None:
     for source, wanted in ((before, after), (before.replace("\n", "\r\n"), after.replace("\n", "\r\n"))):
         assert set_approval(HEAD + source, 0, HASH) == HEAD + wanted.replace("HASH", HASH)
+
+
+JSON = {
+    "kind": "LakeTable",
+    "apiVersion": "laketable.dev/v1alpha1",
+    "metadata": {"name": "t"},
+    "spec": {
+        "partitioning": [{"column": "id", "transform": "BUCKET(4)"}],
+        "columns": [{"name": "id", "type": "bigint"}, {"type": "struct<a:bigint>", "name": "x"}],
+    },
+}
+NEAT_JSON = {
+    **JSON,
+    "spec": {
+        "columns": [{"name": "id", "type": "long"}, {"name": "x", "type": "struct<a: long>"}],
+        "partitioning": [{"column": "id", "transform": "bucket[4]"}],
+    },
+}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_stays_json(indent: int | None) -> None:
+    formatted = format_manifest(json.dumps(JSON, indent=indent))
+    assert json.loads(formatted) == NEAT_JSON
+    assert format_manifest(formatted) == formatted
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("approval", [None, {}, {"plan": "x"}, {"drop": "y"}, "left out"])
+def test_an_approval_keeps_json_json(approval: Any, indent: int | None) -> None:
+    spec = {"columns": [], **({} if approval == "left out" else {"approval": approval})}
+    approved = set_approval(json.dumps({**JSON, "spec": spec}, indent=indent), 0, HASH)
+    known = approval if isinstance(approval, dict) else {}
+    assert json.loads(approved)["spec"] == {"columns": [], "approval": {**known, "plan": HASH}}
 
 
 def test_only_the_named_document_is_approved() -> None:

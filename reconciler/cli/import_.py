@@ -13,7 +13,7 @@ from reconciler.cli.console import note, progress, say
 from reconciler.cli.live import open_workspace
 from reconciler.errors import ExitCode, InvalidInput, LakeError, ManifestErrors, TableNotFound
 from reconciler.model.documents import load_documents
-from reconciler.model.observed_manifest import dns_label, from_observed
+from reconciler.model.observed_manifest import from_observed, resource_names
 from reconciler.model.table import Observed, TableIdent
 from reconciler.model.yaml_text import dump_yaml
 from reconciler.render.safe import clean
@@ -37,13 +37,14 @@ def command(
         raise click.UsageError("name tables or namespaces, or say --all")
     catalog = open_workspace(names).catalog(catalog_name)
     idents = catalog.list_tables() if everything else tuple(_named(catalog, tables))
+    labels = resource_names(idents)
     written: dict[str, TableIdent] = {}
     failed = 0
     for ident, found in progress(catalog.get_table_specs(idents), len(idents), "importing"):
         try:
             if isinstance(found, LakeError):
                 raise found
-            _emit(found, ident, catalog_name, output_dir, written)
+            _emit(found, ident, labels[ident], catalog_name, output_dir, written)
         except LakeError as error:
             failed += 1
             note(f"error: {clean(str(error), 2_000)}")
@@ -85,11 +86,12 @@ def _check(text: str, ident: TableIdent) -> None:
 def _emit(
     observed: Observed,
     ident: TableIdent,
+    label: tuple[str, str],
     catalog_name: str | None,
     output_dir: str | None,
     written: dict[str, TableIdent],
 ) -> None:
-    name, namespace = dns_label(ident.name), dns_label("-".join(ident.namespace))
+    namespace, name = label
     text = dump_yaml(from_observed(observed, name=name, namespace=namespace, catalog_ref=catalog_name))
     _check(text, ident)
     if output_dir is None:

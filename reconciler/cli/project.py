@@ -255,7 +255,22 @@ def _refuse_duplicates(tables: Sequence[TableDocument]) -> None:
                 where=table.place,
                 hint="Keep one of the two manifests.",
             )
+    _refuse_one_name(tables)
     _refuse_second_renames(tables)
+
+
+def _refuse_one_name(tables: Sequence[TableDocument]) -> None:
+    """Refuse two tables of one resource: Kubernetes would keep the second, and both would have one owner."""
+    seen: dict[tuple[str | None, str, str], TableDocument] = {}
+    for table in tables:
+        first = seen.setdefault((table.catalog_ref, table.namespace, table.name), table)
+        if first is not table:
+            raise InvalidInput(
+                f"LakeTable {table.namespace}/{table.name} stands for two tables: {table.desired.ident} here, and "
+                f"{first.desired.ident} at {first.place}.",
+                where=table.place,
+                hint="Give one of them another metadata.name.",
+            )
 
 
 def _refuse_second_renames(tables: Sequence[TableDocument]) -> None:

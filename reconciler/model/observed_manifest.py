@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
 
 from pydantic import ValidationError
 
@@ -16,7 +18,17 @@ from reconciler.model.manifest.ref_checks import OWN_REF_PREFIX
 from reconciler.model.manifest.shape import shape_faults
 from reconciler.model.property_keys import COMMENT, DISTRIBUTION_MODE, refusal
 from reconciler.model.quantities import print_duration
-from reconciler.model.table import Direction, Nulls, Observed, PartitionField, Ref, RefKind, SortField, TableSpec
+from reconciler.model.table import (
+    Direction,
+    Nulls,
+    Observed,
+    PartitionField,
+    Ref,
+    RefKind,
+    SortField,
+    TableIdent,
+    TableSpec,
+)
 from reconciler.model.transforms import default_field_name, parse_transform
 from reconciler.model.type_strings import print_path, print_type
 from reconciler.model.types import Field, FieldPath, JsonValue, StructType, walk
@@ -74,6 +86,21 @@ def from_observed(observed: Observed, name: str, namespace: str, catalog_ref: st
 def dns_label(text: str) -> str:
     """Return the nearest name that Kubernetes accepts: `Order_Items` is `order-items`."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower())[:63].strip("-") or "table"
+
+
+def resource_names(idents: Iterable[TableIdent]) -> dict[TableIdent, tuple[str, str]]:
+    """Return namespace and name of each table's resource; tables of one label are told apart by their identifier."""
+    labels = {ident: (dns_label("-".join(ident.namespace)), dns_label(ident.name)) for ident in idents}
+    count = Counter(labels.values())
+    return {
+        ident: label if count[label] == 1 or label == (*ident.namespace, ident.name) else _told_apart(label, ident)
+        for ident, label in labels.items()
+    }
+
+
+def _told_apart(label: tuple[str, str], ident: TableIdent) -> tuple[str, str]:
+    namespace, name = label
+    return namespace, f"{name[:54].rstrip('-')}-{sha256(str(ident).encode()).hexdigest()[:8]}"
 
 
 def _column(field: Field, has_defaults: bool) -> Data:

@@ -117,3 +117,31 @@ def test_a_table_that_no_manifest_can_describe_is_one_line_and_stops_no_other(la
     assert "sheet" not in result.out
     (line,) = result.errors
     assert line.startswith("error: sales.a_sheet: The live table does not fit a manifest: spec.columns[0].name")
+
+
+def test_tables_whose_names_differ_in_spelling_only_are_two_resources(lab: Lab) -> None:
+    names = ("sales.a_b", "sales.a-b", "sales.A_B")
+    for name in names:
+        foreign(lab, name)
+    lab.ok("import", "sales", "--output-dir", "out")
+    assert len(list((lab.folder / "out").iterdir())) == 3
+    assert (lab.folder / "out" / "sales.a-b.yaml").exists()
+    lab.ok("validate", "out")
+    assert lab.run("plan", "-f", "out", "--detailed-exitcode").code == 0
+    for path in (lab.folder / "out").iterdir():
+        path.write_text(path.read_text() + "  comment: Ours now\n")
+    lab.ok("apply", "-f", "out", "--auto-approve")
+    owners = {lab.table(name).properties["laketable.owner"] for name in names}
+    assert len(owners) == 3
+
+
+def test_one_resource_name_for_two_tables_is_refused(lab: Lab) -> None:
+    lab.apply([ID])
+    lab.manifest([ID], "identifier: sales.others", name="orders", file="others.yaml")
+    with lab.untouched():
+        result = lab.run("apply", "-f", ".", "--auto-approve")
+    assert result.code == 1
+    (error,) = result.errors
+    assert (
+        "LakeTable sales/orders stands for two tables: sales.others here, and sales.orders at ./orders.yaml:1" in error
+    )

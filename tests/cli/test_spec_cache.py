@@ -20,7 +20,9 @@ from tests.model.test_guardrail_checks import CATALOG
 from tests.model.test_manifest_checks import TABLE as EVERYTHING
 
 TABLE = EVERYTHING.replace("amount * fx_rate", "amount * 2")
-SECOND = TABLE.replace("name: orders", "name: refunds").replace("sales.orders", "sales.refunds").replace("old_orders", "old")
+SECOND = (
+    TABLE.replace("name: orders", "name: refunds").replace("sales.orders", "sales.refunds").replace("old_orders", "old")
+)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from reconciler.diff.diff import diff
 from reconciler.model.desired import to_desired
 from reconciler.model.documents import load_documents
 from reconciler.model.manifest import LakeTable
-from reconciler.model.observed_manifest import dns_label, from_observed
+from reconciler.model.observed_manifest import dns_label, from_observed, resource_names
 from reconciler.model.table import (
     Direction,
     Nulls,
@@ -183,6 +183,17 @@ def test_what_rests_on_a_lost_column_is_left_out() -> None:
 )
 def test_labels(text: str, label: str) -> None:
     assert dns_label(text) == label
+
+
+def test_a_clash_of_labels_is_settled_by_the_identifier() -> None:
+    dashed, under, other = (TableIdent.parse(text) for text in ("s.a-b", "s.a_b", "s.c_d"))
+    named = resource_names([dashed, under, other])
+    assert named[dashed] == ("s", "a-b"), "it is called that"
+    assert named[other] == ("s", "c-d"), "nothing else is"
+    assert named[under] == resource_names([under, TableIdent.parse("s.A.b"), TableIdent.parse("s.A_B")])[under]
+    long = resource_names([TableIdent(("s",), "x" * 70), TableIdent(("s",), "x" * 71)])
+    assert len(set(long.values())) == 2
+    assert {len(name) for _, name in long.values()} == {63}
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False)

@@ -40,6 +40,7 @@ _DISTRIBUTIONS = ("none", "hash", "range")
 def from_observed(observed: Observed, name: str, namespace: str, catalog_ref: str | None) -> LakeTable:
     """Return a manifest of a live table; `name` is the resource's name (see `dns_label`), None the embedded catalog."""
     spec = observed.spec
+    _refuse_dots(spec.ident)
     paths = {field.id: path for path, field in walk(spec.schema)}
     body: dict[str, Data] = {}
     if catalog_ref is not None:
@@ -81,6 +82,14 @@ def from_observed(observed: Observed, name: str, namespace: str, catalog_ref: st
         fault = shape_faults(error, document, LakeTable)[0]
         message = f"the live table does not fit a manifest: {print_document_path(fault.path)}: {fault.message}."
         raise InvalidInput(message, where=str(spec.ident), hint=fault.hint) from error
+
+
+def _refuse_dots(ident: TableIdent) -> None:
+    """Refuse a part with a dot: an identifier would name another table."""
+    dotted = next((part for part in (*ident.namespace, ident.name) if "." in part), None)
+    if dotted is not None:
+        message = f"the live table does not fit a manifest: '{dotted}' holds a dot, which parts an identifier."
+        raise InvalidInput(message, where=str(ident), hint="Rename the table with the engine that made it.")
 
 
 def dns_label(text: str) -> str:

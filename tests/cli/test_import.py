@@ -145,3 +145,15 @@ def test_one_resource_name_for_two_tables_is_refused(lab: Lab) -> None:
     assert (
         "LakeTable sales/orders stands for two tables: sales.others here, and sales.orders at ./orders.yaml:1" in error
     )
+
+
+def test_a_name_with_a_dot_is_refused_and_not_taken_for_a_namespace(lab: Lab) -> None:
+    foreign(lab)
+    lab.catalog().create_table(("sales", "d.ot"), lab.table("sales.theirs").schema())
+    result = lab.run("import", "sales")
+    assert result.code == 1
+    assert "name: theirs" in result.out
+    assert "d.ot" not in result.out
+    (line,) = result.errors
+    assert line.startswith("error: sales.d.ot: ")
+    assert "'d.ot' holds a dot" in line

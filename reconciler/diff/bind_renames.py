@@ -51,8 +51,9 @@ def claim_live_names(
             continue
         claims[name] = name
         source = former.get(name)
-        # Both are there. Had we renamed it ourselves, we would remember the column under its new name.
-        if source in live_ids and source not in names and source not in taken and live_ids[name] not in managed:
+        # Both are there. Had we renamed it ourselves, we would remember this one and not the former one.
+        is_done = live_ids[name] in managed and live_ids.get(source or "") not in managed
+        if source in live_ids and source not in names and source not in taken and not is_done:
             problems.append(
                 Problem(kind=ProblemKind.RENAME_AMBIGUOUS, path=(*prefix, name), before=source or "", after=name)
             )

@@ -128,7 +128,9 @@ _DESTRUCTIVE = (
         "reading loses somebody's values.",
         before="# live: a, b\ncolumns:\n  - {name: b, type: long, renamedFrom: a}\n",
         after="columns:\n  - {name: a, type: long}\n  - {name: b, type: long}\n",
-        fix="Remove `renamedFrom` when both columns are meant to exist; let one column only claim a former name.",
+        fix="Remove `renamedFrom` when both columns are meant to exist, or when the rename is done and the former name "
+        "came back since. To put one column in the place of the other, drop the other in a plan of its own first. Let "
+        "one column only claim a former name.",
     ),
     _kind(
         "LK107",

@@ -27,7 +27,8 @@ _TEXTS: dict[ProblemKind, tuple[str, str, str]] = {
     ProblemKind.RENAME_AMBIGUOUS: (
         "LK106",
         "Cannot rename {before} to {column}: the table has both, or another column claims {before} too.",
-        "Remove `renamedFrom` when both shall exist; let one column only claim {before}.",
+        "Remove `renamedFrom` when both shall exist, or when the rename is done and {before} came back since; to put "
+        "{before} in the place of {name}, drop {name} in a plan of its own first. Let one column only claim {before}.",
     ),
     ProblemKind.RENAME_SOURCE_MISSING: (
         "LK107",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
-from reconciler.diff.bind import bind
+from reconciler.diff.bind import Binding, bind
 from reconciler.diff.problems import ProblemKind as K
 from reconciler.model.bookkeeping import Bookkeeping
-from reconciler.model.table import PartitionField, TableSpec, UnmanagedColumns
+from reconciler.model.table import Desired, PartitionField, TableSpec, UnmanagedColumns
 from reconciler.model.types import Field, FieldPath, Type
 from tests.diff.tables import (
     NOW_MS,
@@ -83,6 +85,28 @@ def test_what_a_rename_cannot_settle(
 def test_an_ambiguous_rename_drops_nothing() -> None:
     binding = bind_unowned(desired(wanted("b"), column_renames={("b",): "a"}), AB)
     assert columns(binding) == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize("bind_to", [bind_managed, bind_unowned], ids=["managed", "unmanaged"])
+def test_a_rename_onto_a_live_column_drops_neither(bind_to: Callable[[Desired, TableSpec], Binding]) -> None:
+    """A managed target is no proof that the rename was done: the column under its former name is managed too."""
+    top = bind_to(desired(wanted("b"), column_renames={("b",): "a"}), AB)
+    assert problems(top) == [(K.RENAME_AMBIGUOUS, "b", "a")]
+    assert top.spec == AB
+    live = spec(field(3, "s", struct(*AB.schema.fields)))
+    nested = bind_to(desired(wanted("s", struct(wanted("b"))), column_renames={("s", "b"): "a"}), live)
+    assert problems(nested) == [(K.RENAME_AMBIGUOUS, "s.b", "a")]
+    assert nested.spec == live
+
+
+def test_the_former_name_may_be_used_anew_while_the_rename_is_still_stated() -> None:
+    """Once we have added it, both columns are managed, and the manifest names both."""
+    manifest = desired(wanted("b"), wanted("a"), column_renames={("b",): "a"})
+    first = bind_managed(manifest, spec(field(1, "b")))
+    assert (columns(first), problems(first)) == ([(1, "b"), (-1, "a")], [])
+    settled = spec(field(1, "b"), field(2, "a"))
+    second = bind_managed(manifest, settled)
+    assert (second.spec, problems(second)) == (settled, [])
 
 
 def test_a_column_we_renamed_once_is_not_ambiguous_when_the_former_name_comes_back() -> None:

@@ -7,7 +7,7 @@ a partition field. Source: Iceberg REST specification, TableRequirement and Tabl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 import msgspec
 
@@ -106,7 +106,8 @@ def target_of(metadata: TableMetadata, ident: TableIdent, changes: Sequence[Chan
     """Apply the changes to the live table; raise CommitConflict when they no longer fit it."""
     check_bookkeeping(metadata.properties, changes, ident)
     current = to_observed(metadata, ident).spec
-    fitted = tuple(_follow(change, metadata) for change in changes if not isinstance(change, AdoptTable))
+    moved = {change.before.name for change in changes if isinstance(change, MoveRef)}
+    fitted = tuple(_follow(change, metadata, moved) for change in changes if not isinstance(change, AdoptTable))
     try:
         spec = apply(current, fitted, last_field_id=metadata.last_column_id)
     except CannotApply as e:
@@ -126,13 +127,16 @@ def target_of(metadata: TableMetadata, ident: TableIdent, changes: Sequence[Chan
         unset_properties=tuple(key for key, value in properties.items() if value is None),
         set_refs={name: ref for name, ref in spec.refs.items() if ref != current.refs.get(name)},
         dropped_refs=tuple(name for name in current.refs if name not in spec.refs),
-        refs_before=dict(_refs_before(fitted)),
+        refs_before=_refs_before(fitted),
     )
 
 
-def _follow(change: Change, metadata: TableMetadata) -> Change:
-    """Let a retention change follow its branch: other writers may have committed to it, and that must stay."""
-    if not isinstance(change, SetRefRetention):
+def _follow(change: Change, metadata: TableMetadata, moved: Set[str]) -> Change:
+    """Let a retention change follow its branch: other writers may have committed to it, and that must stay.
+
+    Not where the same commit moves it: there the branch must be where the plan saw it.
+    """
+    if not isinstance(change, SetRefRetention) or change.before.name in moved:
         return change
     live = metadata.refs.get(change.before.name)
     if live is None:
@@ -155,7 +159,15 @@ def _property_changes(changes: Iterable[Change]) -> dict[str, str | None]:
     return touched
 
 
-def _refs_before(changes: Iterable[Change]) -> Iterable[tuple[str, int | None]]:
+def _refs_before(changes: Iterable[Change]) -> dict[str, int | None]:
+    """Return where each touched ref is before its first change; None: nowhere."""
+    before: dict[str, int | None] = {}
+    for name, snapshot_id in _found_refs(changes):
+        before.setdefault(name, snapshot_id)
+    return before
+
+
+def _found_refs(changes: Iterable[Change]) -> Iterator[tuple[str, int | None]]:
     for change in changes:
         match change:
             case CreateRef(ref=ref):

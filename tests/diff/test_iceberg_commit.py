@@ -10,6 +10,8 @@ import pytest
 
 from reconciler.diff.changes import AlterColumnDoc, Change, CreateRef, SetPartitioning, SetProperty, SetRefRetention
 from reconciler.diff.iceberg_commit import requirements, target_of, updates
+from reconciler.diff.refs import diff_refs
+from reconciler.errors import CommitConflict
 from reconciler.model.metadata import TableMetadata, decode_metadata
 from reconciler.model.table import PartitionField, Ref, RefKind, TableIdent
 
@@ -123,6 +125,29 @@ def test_retention_follows_a_branch_that_moved() -> None:
     change = SetRefRetention(before=planned, after=msgspec.structs.replace(planned, max_ref_age_ms=5))
     (update,) = updates(metadata, target_of(metadata, ORDERS, [change]))
     assert (update["snapshot-id"], update["max-ref-age-ms"]) == (2, 5)
+
+
+@pytest.mark.parametrize("kind", RefKind)
+def test_a_ref_moves_and_gets_another_retention_in_one_commit(kind: RefKind) -> None:
+    stored = {"snapshot-id": 1, "type": kind.value, "max-ref-age-ms": 5}
+    metadata = table([[]], refs={"q3": stored}, snapshots=[{"snapshot-id": 1}, {"snapshot-id": 2}])
+    before = Ref(name="q3", kind=kind, snapshot_id=1, max_ref_age_ms=5)
+    after = msgspec.structs.replace(before, snapshot_id=2, max_ref_age_ms=9)
+    target = target_of(metadata, ORDERS, list(diff_refs({"q3": before}, {"q3": after})))
+    (update,) = updates(metadata, target)
+    assert (update["snapshot-id"], update["max-ref-age-ms"]) == (2, 9)
+    asserted = [r for r in requirements(metadata, target, guard_snapshot=False) if r.get("ref") == "q3"]
+    assert asserted == [{"type": "assert-ref-snapshot-id", "ref": "q3", "snapshot-id": 1}]
+
+
+def test_a_branch_that_is_moved_must_be_where_the_plan_saw_it() -> None:
+    """Its retention changes too, and must not hide that somebody committed to it."""
+    snapshots = [{"snapshot-id": 1}, {"snapshot-id": 2}, {"snapshot-id": 3}]
+    metadata = table([[]], refs={"audit": {"snapshot-id": 3, "type": "branch"}}, snapshots=snapshots)
+    planned = Ref(name="audit", kind=RefKind.BRANCH, snapshot_id=1)
+    after = msgspec.structs.replace(planned, snapshot_id=2, max_ref_age_ms=5)
+    with pytest.raises(CommitConflict):
+        target_of(metadata, ORDERS, list(diff_refs({"audit": planned}, {"audit": after})))
 
 
 def test_a_new_ref_must_not_be_there_yet() -> None:

@@ -16,9 +16,11 @@ from reconciler.diff.changes import (
     Change,
     DropColumn,
     MoveColumn,
+    MoveRef,
     RenameColumn,
     SetIdentifierFields,
     SetPartitioning,
+    SetRefRetention,
     SetSortOrder,
 )
 from reconciler.model.table import (
@@ -177,3 +179,11 @@ def ref(observed: Observed, name: str, kind: RefKind, **ages: int) -> Ref:
 def first_snapshot(observed: Observed, name: str, kind: RefKind) -> Ref:
     """Point at the oldest snapshot, which is not main's head."""
     return Ref(name=name, kind=kind, snapshot_id=observed.snapshot_log[0][1])
+
+
+def moved_and_retained(observed: Observed, name: str, **ages: int) -> Changes:
+    """Move a ref to the oldest snapshot and keep it for another time, as one plan says it."""
+    before = observed.spec.refs[name]
+    there = msgspec.structs.replace(before, snapshot_id=observed.snapshot_log[0][1])
+    after = msgspec.structs.replace(there, **ages)
+    return MoveRef(before=before, after=there), SetRefRetention(before=there, after=after)

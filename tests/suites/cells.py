@@ -37,6 +37,7 @@ from tests.suites.cell_parts import (
     first_snapshot,
     identify,
     move,
+    moved_and_retained,
     part,
     partition_by,
     ref,
@@ -215,6 +216,8 @@ REFS_THERE = (
             SetRefRetention(before=o.spec.refs["b"], after=ref(o, "b", _BRANCH, min_snapshots_to_keep=3)),
         ),
     ),
+    Cell(name="tag-moved-and-retained", changes=lambda o: moved_and_retained(o, "t", max_ref_age_ms=5)),
+    Cell(name="branch-moved-and-retained", changes=lambda o: moved_and_retained(o, "b", min_snapshots_to_keep=3)),
     Cell(name="refs-dropped", changes=lambda o: (DropRef(ref=o.spec.refs["t"]), DropRef(ref=o.spec.refs["b"]))),
 )
 

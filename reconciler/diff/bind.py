@@ -42,13 +42,14 @@ def bind(desired: Desired, current: Observed | None, *, now_ms: int) -> Binding:
 def _bind_new(desired: Desired, now_ms: int) -> Binding:
     schema = create_columns(desired.columns)
     identifiers, missing_identifiers = bind_identifier_fields(desired, schema, frozenset())
-    partitioning, missing_sources = bind_partitioning(desired, schema, (), keep_removed=False)
+    format_version = desired.format_version or DEFAULT_FORMAT_VERSION
+    partitioning, missing_sources = bind_partitioning(desired, schema, None, format_version=format_version)
     sort_order, missing_sorts = bind_sort_order(desired, schema, ())
     refs, ref_problems = bind_refs(desired, None, now_ms=now_ms)
     spec = TableSpec(
         ident=desired.ident,
         format=desired.format,
-        format_version=desired.format_version or DEFAULT_FORMAT_VERSION,
+        format_version=format_version,
         location=desired.location,
         schema=schema,
         identifier_field_ids=identifiers,
@@ -67,7 +68,8 @@ def _bind_live(desired: Desired, current: Observed, now_ms: int) -> Binding:
     problems += found
     identifiers, found = bind_identifier_fields(desired, schema, live.identifier_field_ids)
     problems += found
-    partitioning, found = bind_partitioning(desired, schema, live.partitioning, keep_removed=live.format_version == 1)
+    format_version = max(live.format_version, desired.format_version or 0)
+    partitioning, found = bind_partitioning(desired, schema, live.partitioning, format_version=format_version)
     problems += found
     sort_order, found = bind_sort_order(desired, schema, live.sort_order)
     problems += found
@@ -76,7 +78,7 @@ def _bind_live(desired: Desired, current: Observed, now_ms: int) -> Binding:
     spec = TableSpec(
         ident=desired.ident,
         format=live.format,
-        format_version=max(live.format_version, desired.format_version or 0),
+        format_version=format_version,
         location=live.location,
         schema=schema,
         identifier_field_ids=identifiers,

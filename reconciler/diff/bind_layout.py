@@ -21,16 +21,17 @@ def bind_identifier_fields(
 
 
 def bind_partitioning(
-    desired: Desired, schema: StructType, live: tuple[PartitionField, ...], *, keep_removed: bool
+    desired: Desired, schema: StructType, live: tuple[PartitionField, ...] | None, *, format_version: int
 ) -> tuple[tuple[PartitionField, ...], list[Problem]]:
-    """Return the partition fields the table shall have.
+    """Return the partition fields the table shall have; `live` None: it does not exist yet.
 
-    `keep_removed`: format version 1 never removes a partition field, it turns its transform to void.
+    A void field partitions nothing: to a live table it makes no difference, and format version 1 never shows one.
     """
+    present = live or ()
     if desired.partitioning is None:
-        return live, []
+        return present, []
     ids, problems = _source_ids(schema, (field.path for field in desired.partitioning))
-    names = {(field.source_id, field.transform): field.name for field in live}
+    names = {(field.source_id, field.transform): field.name for field in present}
     wanted = [
         PartitionField(
             source_id=ids[field.path],
@@ -42,20 +43,21 @@ def bind_partitioning(
         for field in desired.partitioning
         if field.path in ids
     ]
-    if keep_removed:
-        wanted = _with_removed(wanted, live)
-    bound = tuple(wanted)
-    return (live if bound == live else bound), problems
+    if format_version == 1:
+        wanted = _in_place(_without_voids(wanted), present)
+    if live is not None and _without_voids(wanted) == _without_voids(live):
+        return live, problems
+    return tuple(wanted), problems
 
 
-def _with_removed(wanted: Sequence[PartitionField], live: Iterable[PartitionField]) -> list[PartitionField]:
-    """Keep every live field in its place, those no longer wanted as void, and append the new ones."""
-    by_role = {(field.source_id, field.transform): field for field in wanted}
-    kept = []
-    for field in live:
-        same = by_role.pop((field.source_id, field.transform), None)
-        kept.append(same or PartitionField(source_id=field.source_id, transform="void", name=field.name))
-    return [*kept, *(field for field in wanted if (field.source_id, field.transform) in by_role)]
+def _without_voids(fields: Iterable[PartitionField]) -> list[PartitionField]:
+    return [field for field in fields if field.transform != "void"]
+
+
+def _in_place(wanted: Iterable[PartitionField], live: Sequence[PartitionField]) -> list[PartitionField]:
+    """Order fields as format version 1 does: what stays keeps its place, what is new comes last."""
+    places = {(field.source_id, field.transform): place for place, field in enumerate(live)}
+    return sorted(wanted, key=lambda field: places.get((field.source_id, field.transform), len(places)))
 
 
 def bind_sort_order(

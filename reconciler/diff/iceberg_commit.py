@@ -32,6 +32,7 @@ from reconciler.model.metadata import (
     PartitionFieldJson,
     SchemaJson,
     TableMetadata,
+    shown_partitioning,
     to_observed,
     to_ref,
 )
@@ -113,14 +114,15 @@ def target_of(metadata: TableMetadata, ident: TableIdent, changes: Sequence[Chan
     except CannotApply as e:
         raise CommitConflict(f"{ident} changed since it was planned. {e}", hint=_PLAN_AGAIN) from e
     is_same_schema = spec.schema == current.schema and spec.identifier_field_ids == current.identifier_field_ids
+    is_repartitioned = spec.partitioning != current.partitioning
     properties = _property_changes(fitted)
     if spec.properties.get(NAME_MAPPING) != current.properties.get(NAME_MAPPING):
         properties[NAME_MAPPING] = spec.properties.get(NAME_MAPPING)
     return Target(
-        spec=spec,
+        spec=_shown(spec, metadata, is_repartitioned=is_repartitioned),
         schema=None if is_same_schema else spec.schema,
         identifier_field_ids=spec.identifier_field_ids,
-        partitioning=None if spec.partitioning == current.partitioning else spec.partitioning,
+        partitioning=spec.partitioning if is_repartitioned else None,
         sort_order=None if spec.sort_order == current.sort_order else spec.sort_order,
         format_version=None if spec.format_version == current.format_version else spec.format_version,
         set_properties={key: value for key, value in properties.items() if value is not None},
@@ -129,6 +131,14 @@ def target_of(metadata: TableMetadata, ident: TableIdent, changes: Sequence[Chan
         dropped_refs=tuple(name for name in current.refs if name not in spec.refs),
         refs_before=_refs_before(fitted),
     )
+
+
+def _shown(spec: TableSpec, metadata: TableMetadata, *, is_repartitioned: bool) -> TableSpec:
+    """Return `spec` as it is read back: an upgrade from version 1 shows the void fields that were hidden before."""
+    stored = metadata.spec(metadata.default_spec_id)
+    if stored is None or is_repartitioned:
+        return spec
+    return msgspec.structs.replace(spec, partitioning=shown_partitioning(stored, spec.format_version))
 
 
 def _follow(change: Change, metadata: TableMetadata, moved: Set[str]) -> Change:
@@ -290,7 +300,7 @@ def _is_schema(schema: SchemaJson, target: Target) -> bool:
 def _spec_updates(metadata: TableMetadata, target: Target) -> list[JsonObject]:
     if target.partitioning is None:
         return []
-    fields = _partition_fields(metadata, target.partitioning)
+    fields = _partition_fields(metadata, target.partitioning, target.spec.format_version)
     names = [(f.source_id, f.transform, f.name) for f in fields]
     for spec in metadata.specs:
         if [(f.source_id, f.transform, f.name) for f in spec.fields] == names:
@@ -303,11 +313,13 @@ def _spec_updates(metadata: TableMetadata, target: Target) -> list[JsonObject]:
     ]
 
 
-def _partition_fields(metadata: TableMetadata, wanted: Sequence[PartitionField]) -> list[PartitionFieldJson]:
+def _partition_fields(
+    metadata: TableMetadata, wanted: Sequence[PartitionField], format_version: int
+) -> list[PartitionFieldJson]:
     """Give each field the id it had in any earlier spec, or the next one; v1 keeps every position, voided if gone."""
     current = metadata.spec(metadata.default_spec_id)
     present = current.fields if current else ()
-    if metadata.format_version == 1:
+    if format_version == 1:
         return _positional_fields(metadata, present, wanted)
     known = {(f.source_id, f.transform): f.field_id for spec in metadata.specs for f in spec.fields}
     known |= {(f.source_id, f.transform): f.field_id for f in present}

@@ -304,7 +304,7 @@ def past_spec(
         location=metadata.location,
         schema=StructType(schema.fields),
         identifier_field_ids=frozenset(schema.identifier_field_ids or ()),
-        partitioning=_partitioning(spec, metadata.format_version),
+        partitioning=shown_partitioning(spec, metadata.format_version),
         sort_order=tuple(_sort_field(f) for f in order.fields),
         properties={k: v for k, v in metadata.properties.items() if not k.startswith(BOOKKEEPING_PREFIX)},
         refs={name: to_ref(name, ref) for name, ref in metadata.refs.items() if name != MAIN},
@@ -320,6 +320,16 @@ def to_ref(name: str, ref: RefJson) -> Ref:
         max_ref_age_ms=ref.max_ref_age_ms,
         max_snapshot_age_ms=ref.max_snapshot_age_ms,
         min_snapshots_to_keep=ref.min_snapshots_to_keep,
+    )
+
+
+def shown_partitioning(spec: SpecJson, format_version: int) -> tuple[PartitionField, ...]:
+    """Return a partition spec in the model's words, as a table of this format version shows it."""
+    # A v1 table cannot drop a partition field, only void it: those placeholders partition nothing.
+    return tuple(
+        PartitionField(source_id=f.source_id, transform=f.transform, name=f.name)
+        for f in spec.fields
+        if format_version > 1 or f.transform != "void"
     )
 
 
@@ -403,15 +413,6 @@ def _with_field_ids(spec: SpecJson) -> SpecJson:
         for position, field in enumerate(spec.fields)
     )
     return msgspec.structs.replace(spec, fields=fields)
-
-
-def _partitioning(spec: SpecJson, format_version: int) -> tuple[PartitionField, ...]:
-    # A v1 table cannot drop a partition field, only void it: those placeholders partition nothing.
-    return tuple(
-        PartitionField(source_id=f.source_id, transform=f.transform, name=f.name)
-        for f in spec.fields
-        if format_version > 1 or f.transform != "void"
-    )
 
 
 def _sort_field(field: SortFieldJson) -> SortField:

@@ -146,3 +146,40 @@ def test_a_rest_catalog_takes_the_whole_way_too(lab: Lab, rest_catalog: dict[str
     assert there.rows() == [{"id": 1, "gone": "x"}]
     assert there.ok("import", "sales.orders", "-f", "lake.yaml").out.startswith("apiVersion")
     assert len(there.ok("history", "sales.orders", "-f", "lake.yaml", "-o", "json").json()) == 3
+
+
+DAY_OF_AT = "partitioning: [{column: at, transform: day}]"
+BUCKETS = 'partitioning: [{column: id, transform: "bucket[4]"}]'
+VOID_AND_BUCKETS = 'partitioning: [{column: at, transform: void}, {column: id, transform: "bucket[4]"}]'
+
+
+@pytest.mark.parametrize(
+    ("steps", "stored"),
+    [
+        pytest.param(
+            [(1, DAY_OF_AT), (1, BUCKETS), (1, DAY_OF_AT)],
+            [("void", 1000), ("void", 1001), ("day", 1002)],
+            id="there and back",
+        ),
+        pytest.param(
+            [(1, DAY_OF_AT), (1, BUCKETS), (2, BUCKETS)], [("void", 1000), ("bucket[4]", 1001)], id="upgraded"
+        ),
+        pytest.param([(1, DAY_OF_AT), (2, BUCKETS)], [("bucket[4]", 1001)], id="upgraded meanwhile"),
+        pytest.param(
+            [(1, DAY_OF_AT), (1, VOID_AND_BUCKETS), (2, VOID_AND_BUCKETS)],
+            [("void", 1000), ("bucket[4]", 1001)],
+            id="void stated",
+        ),
+    ],
+)
+def test_a_table_of_version_1_settles_after_every_change_of_its_partitioning(
+    lab: Lab, steps: list[tuple[int, str]], stored: list[tuple[str, int]]
+) -> None:
+    for version, partitioning in steps:
+        path = lab.apply(
+            ["name: id, type: long", "name: at, type: timestamp"], f"formatVersion: {version}", partitioning
+        )
+        again = lab.run("plan", "-f", path, "--detailed-exitcode")
+        assert again.code == 0, again.out
+    fields = lab.table().spec().fields
+    assert [(str(field.transform), field.field_id) for field in fields] == stored

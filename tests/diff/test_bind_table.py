@@ -112,15 +112,53 @@ def test_layout_over_a_column_that_is_not_there() -> None:
         ]
 
 
-def test_format_version_1_keeps_removed_partition_fields_as_void() -> None:
-    day = PartitionField(source_id=2, transform="day", name="d")
-    bucket = PartitionField(source_id=1, transform="bucket[4]", name="b")
-    live = spec(*LIVE, format_version=1, partitioning=(day, bucket))
-    manifest = desired(*WANTED, partitioning=(partition("id", "bucket[4]"), partition("ts", "hour")))
+V1_DAY = PartitionField(source_id=2, transform="day", name="d")
+V1_BUCKET = PartitionField(source_id=1, transform="bucket[4]", name="b")
+V1_HOUR = PartitionField(source_id=2, transform="hour", name="ts_hour")
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        pytest.param([("id", "bucket[4]"), ("ts", "hour")], (V1_BUCKET, V1_HOUR), id="replaced"),
+        pytest.param([("ts", "hour"), ("id", "bucket[4]")], (V1_BUCKET, V1_HOUR), id="what stays keeps its place"),
+        pytest.param([("id", "bucket[4]"), ("ts", "day")], (V1_DAY, V1_BUCKET), id="another order"),
+        pytest.param([("ts", "void"), ("id", "bucket[4]")], (V1_BUCKET,), id="void stated"),
+        pytest.param([("ts", "void")], (), id="nothing but void stated"),
+        pytest.param([], (), id="removed"),
+    ],
+)
+def test_format_version_1_shows_no_void_fields(
+    stated: list[tuple[str, str]], expected: tuple[PartitionField, ...]
+) -> None:
+    """The commit voids what is gone; it is not read back, so it is not bound either."""
+    live = spec(*LIVE, format_version=1, partitioning=(V1_DAY, V1_BUCKET))
+    manifest = desired(*WANTED, partitioning=tuple(partition(path, transform) for path, transform in stated))
     bound = bind_managed(manifest, live).spec
-    void = PartitionField(source_id=2, transform="void", name="d")
-    assert bound.partitioning == (void, bucket, PartitionField(source_id=2, transform="hour", name="ts_hour"))
+    assert bound.partitioning == expected
     assert bind_managed(manifest, bound).spec == bound
+
+
+def test_void_fields_make_no_difference_to_a_live_table() -> None:
+    void = PartitionField(source_id=2, transform="void", name="d")
+    buckets = (partition("id", "bucket[4]"),)
+    for live, stated in (
+        ((void, V1_BUCKET), buckets),
+        ((V1_BUCKET,), (partition("ts", "void"), *buckets)),
+        ((), (partition("ts", "void"),)),
+    ):
+        assert bind_managed(desired(*WANTED, partitioning=stated), spec(*LIVE, partitioning=live)).spec == spec(
+            *LIVE, partitioning=live
+        )
+    changed = bind_managed(desired(*WANTED, partitioning=(partition("ts", "void"), *buckets)), spec(*LIVE)).spec
+    assert [field.transform for field in changed.partitioning] == ["void", "bucket[4]"], "the control"
+
+
+def test_only_version_1_leaves_stated_void_fields_out_of_a_new_table() -> None:
+    for version, transforms in ((1, ["day"]), (2, ["void", "day"])):
+        stated = (partition("id", "void"), partition("ts", "day"))
+        made = bind(desired(*WANTED, format_version=version, partitioning=stated), None, now_ms=NOW_MS).spec
+        assert [field.transform for field in made.partitioning] == transforms
 
 
 def test_properties_are_three_way() -> None:

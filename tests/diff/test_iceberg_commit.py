@@ -8,7 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from reconciler.diff.changes import AlterColumnDoc, Change, CreateRef, SetPartitioning, SetProperty, SetRefRetention
+from reconciler.diff.changes import (
+    AlterColumnDoc,
+    Change,
+    CreateRef,
+    SetPartitioning,
+    SetProperty,
+    SetRefRetention,
+    UpgradeFormat,
+)
 from reconciler.diff.iceberg_commit import requirements, target_of, updates
 from reconciler.diff.refs import diff_refs
 from reconciler.errors import CommitConflict
@@ -98,6 +106,29 @@ def test_v1_voids_in_place_and_appends() -> None:
     voided = {**BUCKET, "transform": "void", "name": "id_bucket_1001"}
     new = part(1, "bucket[8]", "id_bucket", 1002)
     assert add["spec"]["fields"] == [{**DAY, "transform": "void"}, voided, new]
+
+
+def test_a_v1_field_that_comes_back_is_appended() -> None:
+    """As Iceberg's own builder does: an id stays with its place, and the void gives up the name."""
+    voided = {**DAY, "transform": "void"}
+    add, _ = repartition(table([[DAY], [voided, BUCKET]], version=1), day())
+    moved_on = {**voided, "name": "at_day_1000"}
+    assert add["spec"]["fields"] == [moved_on, {**BUCKET, "transform": "void"}, {**DAY, "field-id": 1002}]
+
+
+def test_an_upgrade_with_another_partitioning_leaves_no_void() -> None:
+    change = SetPartitioning(before=(day(),), after=(bucket(),), before_text=(), after_text=())
+    metadata = table([[DAY]], version=1)
+    target = target_of(metadata, ORDERS, [UpgradeFormat(before=1, after=2), change])
+    _, add, _ = updates(metadata, target)
+    assert add["spec"] == {"spec-id": 1, "fields": [BUCKET]}
+
+
+def test_an_upgrade_alone_shows_the_void_fields_of_version_1() -> None:
+    metadata = table([[{**DAY, "transform": "void"}, BUCKET]], version=1)
+    target = target_of(metadata, ORDERS, [UpgradeFormat(before=1, after=2)])
+    assert target.spec.partitioning == (PartitionField(source_id=2, transform="void", name="at_day"), bucket())
+    assert updates(metadata, target) == [{"action": "upgrade-format-version", "format-version": 2}]
 
 
 def test_every_commit_asserts_what_it_was_computed_from() -> None:

@@ -13,7 +13,16 @@ from pyspark.sql import SparkSession
 from reconciler.catalogs.connection import CatalogSettings
 from reconciler.catalogs.iceberg import IcebergCatalog
 from reconciler.diff import iceberg_commit
-from reconciler.diff.changes import AddColumn, Change, CreateTable, DropTable, RenameTable, SetProperty
+from reconciler.diff.changes import (
+    AddColumn,
+    Change,
+    CreateTable,
+    DropTable,
+    RenameTable,
+    SetPartitioning,
+    SetProperty,
+    UpgradeFormat,
+)
 from reconciler.engines.session import spark_session
 from reconciler.engines.spark_metadata import SparkExecutor
 from reconciler.errors import (
@@ -29,7 +38,7 @@ from reconciler.errors import (
 from reconciler.model.table import TableIdent, TableSpec
 from reconciler.model.types import Field, StructType
 from reconciler.ports import MetadataExecutor
-from tests.suites.cell_parts import BASE, BY_ID, DAY_OF_AT, MAIN_AT, Cell, add, field
+from tests.suites.cell_parts import BASE, BY_ID, DAY_OF_AT, MAIN_AT, Cell, add, field, part
 from tests.suites.conformance import Commit, Workshop
 
 pytestmark = pytest.mark.spark
@@ -260,3 +269,54 @@ def test_a_lost_answer_is_looked_up(workshop: Workshop, lake: str) -> None:
     outcome = Unsure(executor, commits=True).apply(ident, before.observed.version, (ADD,))
     assert outcome.replayed
     assert workshop.read(ident, lake).observed.version == outcome.version
+
+
+BUCKET_OF_ID = part(1, "bucket[16]", "id_bucket")
+TO_BUCKETS = SetPartitioning(before=(DAY_OF_AT,), after=(BUCKET_OF_ID,), before_text=(), after_text=())
+TO_DAYS = SetPartitioning(before=(BUCKET_OF_ID,), after=(DAY_OF_AT,), before_text=(), after_text=())
+UPGRADE = UpgradeFormat(before=1, after=2)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param([[TO_BUCKETS], [TO_DAYS], [TO_BUCKETS], [UPGRADE]], id="there and back, then upgraded"),
+        pytest.param([[UPGRADE, TO_BUCKETS]], id="upgraded meanwhile"),
+    ],
+)
+@pytest.mark.parametrize("name", ["catalog", "spark"])
+def test_version_1_is_repartitioned_as_icebergs_own_api_does_it(
+    workshop: Workshop, name: str, lake: str, steps: list[list[Change]]
+) -> None:
+    cell = Cell(name="v1", version=1, changes=())
+    ours, theirs = (workshop.fresh(cell, lake).observed for _ in range(2))
+    executor, version = executor_of(workshop, name, lake), ours.version
+    for changes in steps:
+        version = executor.apply(ours.spec.ident, version, changes).version
+        by_iceberg(workshop, lake, theirs.spec.ident, changes)
+        assert stored_spec(workshop, lake, ours.spec.ident) == stored_spec(workshop, lake, theirs.spec.ident)
+
+
+def by_iceberg(workshop: Workshop, lake: str, ident: TableIdent, changes: list[Change]) -> None:
+    """Make the changes in one transaction of Iceberg's own API."""
+    executor = workshop.spark_executors[lake]
+    expressions = executor._iceberg.expressions.Expressions
+    terms = {"at_day": expressions.day("at"), "id_bucket": expressions.bucket("id", 16)}
+    transaction = executor._catalog.loadTable(executor._identifier(ident)).newTransaction()
+    for change in changes:
+        if isinstance(change, SetPartitioning):
+            update = transaction.updateSpec()
+            for field in change.before:
+                update = update.removeField(field.name)
+            for field in change.after:
+                update = update.addField(field.name, terms[field.name])
+            update.commit()
+        else:
+            transaction.updateProperties().set("format-version", "2").commit()
+    transaction.commitTransaction()
+
+
+def stored_spec(workshop: Workshop, lake: str, ident: TableIdent) -> Any:
+    executor = workshop.spark_executors[lake]
+    spec = executor._operations(ident).current().spec()
+    return msgspec.json.decode(executor._iceberg.PartitionSpecParser.toJson(spec))["fields"]

@@ -27,8 +27,9 @@ from reconciler.errors import (
     TableAlreadyExists,
     TableNotFound,
 )
-from reconciler.model.metadata import JsonObject, TableMetadata, decode_metadata, to_observed
+from reconciler.model.metadata import JsonObject, TableMetadata, canonical_fields, decode_metadata, to_observed
 from reconciler.model.table import Observed, TableFormat, TableIdent, TableSpec, TableVersion
+from reconciler.model.types import StructType
 from reconciler.ports import CommitOutcome
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ class SparkExecutor:
     def _verify(self, table: TableIdent, target: TableSpec, updated: Any) -> None:
         """Refuse to commit anything but the model's target."""
         result = to_observed(self._decode(updated, table), table).spec
-        if result != target:
+        if result != _canonical(target):
             raise InvalidTable(
                 "Iceberg would make another table of these changes than the plan says; nothing was committed.",
                 where=str(table),
@@ -277,6 +278,11 @@ class SparkExecutor:
             ) from error
         except Exception as error:
             raise translate(error, str(table)) from error
+
+
+def _canonical(spec: TableSpec) -> TableSpec:
+    """Spell types and defaults as they are read back."""
+    return msgspec.structs.replace(spec, schema=StructType(canonical_fields(spec.schema.fields)))
 
 
 def _private(java_object: Any, name: str) -> Any:

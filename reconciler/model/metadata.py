@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Mapping, Sequence
+from operator import is_
 from typing import TypeVar
 
 import msgspec
 
 from reconciler.errors import InvalidTable, RefNotFound
+from reconciler.model.defaults import canonical_default
 from reconciler.model.table import (
     BOOKKEEPING_PREFIX,
     Direction,
@@ -28,7 +30,7 @@ from reconciler.model.table import (
     TableSpec,
     TableVersion,
 )
-from reconciler.model.types import Field, StructType, fields_of, with_fields
+from reconciler.model.types import Field, JsonValue, StructType, Type, fields_of, with_fields
 
 Json = str | int | float | bool | None | Mapping[str, "Json"] | Sequence["Json"]
 JsonObject = Mapping[str, Json]
@@ -37,6 +39,8 @@ MAIN = "main"
 NEWEST_FORMAT = 3
 FIRST_PARTITION_ID = 1000
 _PARAMETER_GAP = re.compile(r",\s+")
+_RESPELLED = (b'"decimal(', b'"geography(', b'-default"')
+"""What a schema must hold for anything in it to have more than one spelling."""
 _DISTINCT = "apache-datasketches-theta-v1"
 _ABSENT = msgspec.Raw()
 T = TypeVar("T")
@@ -334,23 +338,42 @@ def shown_partitioning(spec: SpecJson, format_version: int) -> tuple[PartitionFi
 
 
 def canonical_fields(fields: tuple[Field, ...]) -> tuple[Field, ...]:
-    """Return fields with every primitive spelled canonically: `decimal(9,2)`, however the writer spaced it."""
-    changed = False
-    result = []
-    for field in fields:
-        canonical = field
-        if isinstance(field.type, str):
-            spelled = _PARAMETER_GAP.sub(",", field.type) if "," in field.type else field.type
-            if spelled != field.type:
-                canonical = msgspec.structs.replace(field, type=spelled)
-        else:
-            children = fields_of(field.type)
-            respelled = canonical_fields(children)
-            if respelled is not children:
-                canonical = msgspec.structs.replace(field, type=with_fields(field.type, respelled))
-        changed |= canonical is not field
-        result.append(canonical)
-    return tuple(result) if changed else fields
+    """Return fields with every primitive and default spelled canonically, however the writer spelled it.
+
+    `decimal(9,2)`, not `decimal(9, 2)`; bytes as `00ff`, not `00FF`, which is what Iceberg's Java writes.
+    """
+    result = tuple(_canonical_field(field) for field in fields)
+    return fields if all(map(is_, result, fields)) else result
+
+
+def _canonical_field(field: Field) -> Field:
+    canonical = field
+    if not isinstance(field.type, str):
+        children = fields_of(field.type)
+        respelled = canonical_fields(children)
+        if respelled is not children:
+            canonical = msgspec.structs.replace(field, type=with_fields(field.type, respelled))
+    elif "," in field.type:
+        spelled = _PARAMETER_GAP.sub(",", field.type)
+        if spelled != field.type:
+            canonical = msgspec.structs.replace(field, type=spelled)
+    if field.initial_default is None and field.write_default is None:
+        return canonical
+    return _with_canonical_defaults(canonical)
+
+
+def _with_canonical_defaults(field: Field) -> Field:
+    initial, write = (_respelled(field.type, value) for value in (field.initial_default, field.write_default))
+    if (initial, write) == (field.initial_default, field.write_default):
+        return field
+    return msgspec.structs.replace(field, initial_default=initial, write_default=write)
+
+
+def _respelled(type_: Type, value: JsonValue) -> JsonValue:
+    try:
+        return canonical_default(type_, value)
+    except ValueError:  # another writer's mistake stays as it is
+        return value
 
 
 def _schema(raw: msgspec.Raw) -> SchemaJson:
@@ -362,7 +385,7 @@ def _schema(raw: msgspec.Raw) -> SchemaJson:
             hint="Open the metadata file the catalog points to, or register the last good one.",
         ) from e
     text = memoryview(raw).tobytes()
-    if b'"decimal(' in text or b'"geography(' in text:
+    if any(part in text for part in _RESPELLED):
         return msgspec.structs.replace(schema, fields=canonical_fields(schema.fields))
     return schema
 

@@ -134,6 +134,26 @@ def test_types_are_spelled_canonically_at_any_depth() -> None:
     assert three.type == "geography(srid:4326,spherical)"
 
 
+def test_defaults_are_spelled_canonically_at_any_depth() -> None:
+    def column(id_: int, name: str, type_: object, **defaults: object) -> dict[str, object]:
+        return {"id": id_, "name": name, "required": False, "type": type_, **defaults}
+
+    inner = column(3, "x", "fixed[2]", **{"write-default": "0AFF"})
+    fields = [
+        column(1, "b", "binary", **{"initial-default": "DEADBEEF", "write-default": "0A"}),
+        column(2, "s", {"type": "struct", "fields": [inner]}),
+        column(4, "d", "decimal(9, 2)", **{"write-default": "1.5"}),
+        column(5, "wrong", "fixed[2]", **{"write-default": "NOT HEX"}),
+    ]
+    schemas = [{"type": "struct", "schema-id": 3, "fields": fields}]
+    b, s, d, wrong = to_observed(decode(schemas=schemas), ORDERS).spec.schema.fields
+    assert (b.initial_default, b.write_default) == ("deadbeef", "0a")
+    assert isinstance(s.type, StructType)
+    assert s.type.fields[0].write_default == "0aff"
+    assert (d.type, d.write_default) == ("decimal(9,2)", "1.50")
+    assert wrong.write_default == "NOT HEX"
+
+
 def test_a_voided_v1_partition_field_partitions_nothing() -> None:
     void = {"name": "gone", "transform": "void", "source-id": 1, "field-id": 1000}
     specs = [{"spec-id": 1, "fields": [void]}]

@@ -12,6 +12,7 @@ from reconciler.diff.diff import diff
 from reconciler.model.desired import to_desired
 from reconciler.model.documents import load_documents
 from reconciler.model.manifest import LakeTable
+from reconciler.model.metadata import decode_metadata, to_observed
 from reconciler.model.observed_manifest import dns_label, from_observed, resource_names
 from reconciler.model.table import (
     Direction,
@@ -119,6 +120,15 @@ def test_an_imported_manifest_plans_nothing(spec: TableSpec) -> None:
 def test_defaults_that_a_library_put_into_a_version_2_table_are_left_alone() -> None:
     assert "default:" in imported(SPEC)
     assert "default:" not in imported(msgspec.structs.replace(SPEC, format_version=2, properties={}))
+
+
+def test_bytes_that_java_writes_in_capitals_are_imported_and_plan_nothing() -> None:
+    field = {"id": 1, "name": "b", "required": False, "type": "binary"}
+    schema = {"schema-id": 0, "fields": [{**field, "initial-default": "DEADBEEF", "write-default": "DEADBEEF"}]}
+    stored = {"format-version": 3, "location": "s3://lake/x", "last-column-id": 1, "schemas": [schema]}
+    live = to_observed(decode_metadata(msgspec.json.encode(stored)), TableIdent(("a",), "t")).spec
+    assert "default: deadbeef" in imported(live)
+    test_an_imported_manifest_plans_nothing(live)
 
 
 def test_a_changed_manifest_does_plan_something() -> None:

@@ -98,6 +98,14 @@ def test_a_created_table_is_the_models_with_its_ids(workshop: Workshop, name: st
         executor.apply(ident, None, changes)
 
 
+def test_bytes_of_a_default_may_be_in_capitals(workshop: Workshop, lake: str) -> None:
+    ident, shouted = TableIdent(("made",), f"shouted_{lake}"), field(1, "b", "binary", write_default="0AFF")
+    spec = TableSpec(ident=ident, format_version=3, schema=StructType((shouted,)))
+    workshop.spark_executors[lake].apply(ident, None, (CreateTable(spec=spec),))
+    (made,) = workshop.read(ident, lake).observed.spec.schema.fields
+    assert made.write_default == "0aff"
+
+
 def test_creation_at_a_location(workshop: Workshop, lake: str, tmp_path: Path) -> None:
     ident = TableIdent(("made",), f"elsewhere_{lake}")
     spec = msgspec.structs.replace(whole(2, ident), location=f"file://{tmp_path}/here")

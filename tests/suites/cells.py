@@ -230,6 +230,16 @@ V3 = (
         read={"id": 1, "d": "x"},
     ),
     Cell(
+        name="v3-bytes-default",  # Java reads them back in capitals
+        version=3,
+        changes=(
+            add((), field(-1, "d", "binary", initial_default="0aff", write_default="0aff"), "tags"),
+            add((), field(-2, "f", "fixed[2]", initial_default="0aff", write_default="beef"), "d"),
+        ),
+        refused=EMBEDDED_V3,
+        read={"id": 1, "d": b"\x0a\xff", "f": b"\x0a\xff"},
+    ),
+    Cell(
         name="v3-required-with-default",
         version=3,
         changes=(add((), field(-1, "d", "int", required=True, initial_default=5, write_default=6), None),),

@@ -104,6 +104,7 @@ class SnapshotHead(msgspec.Struct, frozen=True, rename="kebab"):
     manifest_list: str = ""
     summary: msgspec.Raw = _ABSENT
     first_row_id: int | None = None
+    schema_id: int | None = None
 
     def summarise(self) -> Mapping[str, str]:
         """Decode the summary."""
@@ -270,6 +271,7 @@ def to_observed(metadata: TableMetadata, ident: TableIdent) -> Observed:
             file.snapshot_id for file in _tolerant(_DECODE_PARTITIONS, metadata.raw_partition_statistics)
         ),
         snapshot_times={snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots},
+        snapshot_schemas={s.snapshot_id: s.schema_id for s in metadata.snapshots if s.schema_id is not None},
     )
 
 

@@ -146,9 +146,9 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
     `bookkeeping` holds its `laketable.*` properties. `snapshot_log` pairs a time (milliseconds since the epoch) with
     the snapshot id that main's head had from then on, oldest first. `snapshot_ids` are all snapshots still present,
-    `snapshot_times` says when each was made. `head_summary` is what the writer of main's head said of it. `counted` are
-    the columns whose distinct values were counted, by snapshot; `counted_partitions` snapshots with partition
-    statistics.
+    `snapshot_times` says when each was made and `snapshot_schemas` under which schema. `head_summary` is what the
+    writer of main's head said of it. `counted` are the columns whose distinct values were counted, by snapshot;
+    `counted_partitions` snapshots with partition statistics.
     """
 
     spec: TableSpec
@@ -158,6 +158,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_log: tuple[tuple[int, int], ...] = ()
     snapshot_ids: frozenset[int] = frozenset()
     snapshot_times: Mapping[int, int] = {}
+    snapshot_schemas: Mapping[int, int] = {}
     head_summary: Mapping[str, str] | None = None
     counted: Mapping[int, frozenset[int]] = {}
     counted_partitions: frozenset[int] = frozenset()
@@ -168,9 +169,9 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True):
 
     `value_counts` counts values NULLs included; a column missing from `null_counts` is unproven in this file.
     `has_row_ids`: format v3 gives its rows ids, by the file's first one. `sequence_number` is that of the snapshot
-    which added the file (0 in format v1); a writer that does not say how it sorted leaves `sort_order_id` at 0.
-    `partition` tells partitions of one spec apart, and nothing more. `deletes` names the files of row deletes that may
-    apply to it.
+    which added the file (0 in format v1), `added_by` its id where that is known; a writer that does not say how it
+    sorted leaves `sort_order_id` at 0. `partition` tells partitions of one spec apart, and nothing more. `deletes`
+    names the files of row deletes that may apply to it.
     """
 
     path: str
@@ -180,6 +181,7 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True):
     partition: str = ""
     sort_order_id: int = 0
     sequence_number: int = 0
+    added_by: int | None = None
     has_deletes: bool = False
     deletes: tuple[str, ...] = ()
     format: str = "PARQUET"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -12,7 +13,7 @@ from reconciler.errors import CommitConflict, RefNotFound
 from reconciler.model import bookkeeping
 from reconciler.model.bookkeeping import COMMIT, HistoryRecord
 from reconciler.model.table import DataFile, Observed, TableSpec
-from reconciler.model.types import paths_by_id
+from reconciler.model.types import StructType, paths_by_id
 from reconciler.pipeline.proposals import Approval, Proposal, Request, judged
 from reconciler.plan.approvals import released, undo_tag
 from reconciler.plan.data import COMPUTED_PREFIX, DONE_PREFIX
@@ -162,7 +163,9 @@ def _with_rows(made: Plan, request: Request, current: Observed, target: int, spe
             hint="maintenance.keepUndo says how long what plans replaced is kept.",
         )
     before = _files(request, current, current.version.snapshot_id)
-    found = restore_operation(current, target, before, _files(request, current, target), schema=spec)
+    after = _files(request, current, target)
+    schemas = _schemas(request, current, {target, *(file.added_by for file in after)})
+    found = restore_operation(current, target, before, after, schema=spec, schemas=schemas)
     if found is None:
         return made
     operation, refusals = found
@@ -177,6 +180,19 @@ def _with_rows(made: Plan, request: Request, current: Observed, target: int, spe
         hash=plan_hash(wanted, current.version, {}, operations),
     )
     return within_runtime(made, request.runtime)
+
+
+def _schemas(request: Request, current: Observed, snapshots: Iterable[int | None]) -> dict[int, StructType]:
+    """Return the schemas that snapshots were made under, where the metadata still tells."""
+    known = current.snapshot_schemas
+    made_under = {snapshot: known[snapshot] for snapshot in snapshots if snapshot is not None and snapshot in known}
+    version = current.version
+    found: dict[int, StructType] = {}
+    for id_ in set(made_under.values()):
+        with suppress(RefNotFound):
+            past = request.catalog.get_past_spec(current.spec.ident, id_, version.spec_id, version.sort_order_id)
+            found[id_] = past.schema
+    return {snapshot: found[id_] for snapshot, id_ in made_under.items() if id_ in found}
 
 
 def _files(request: Request, current: Observed, snapshot_id: int | None) -> tuple[DataFile, ...]:

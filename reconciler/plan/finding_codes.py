@@ -401,7 +401,8 @@ _DATA = (
         "A restore would lose values of dropped columns",
         ERROR,
         why="Rows come back under the table's present schema. Columns that were dropped since have no place in it, so "
-        "their values would not be in the new files, and undoing the drop later would find them gone.",
+        "their values would not be in the new files, and undoing the drop later would find them gone. Where a file "
+        "has no metrics of a column, the schemas of its time decide.",
         before="laketable restore sales.orders --to q3-close   # discount was dropped since\n",
         after="laketable undo sales.orders\nlaketable restore sales.orders --to q3-close\n",
         fix="Bring the columns back first: undo the plan that dropped them. To look at the rows only, read the tag.",

@@ -5,7 +5,7 @@ Only files that differ are written again, under the table's present schema. What
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -14,16 +14,13 @@ from reconciler.errors import RefNotFound, Unsupported
 from reconciler.model.bookkeeping import HISTORY_RECORDS, VIEW, HistoryRecord, read
 from reconciler.model.schedules import parse_instant
 from reconciler.model.table import DataFile, Observed, TableSpec
-from reconciler.model.types import dotted, paths_by_id
-from reconciler.plan.amounts import plural, size
+from reconciler.model.types import StructType
+from reconciler.plan.amounts import plural
 from reconciler.plan.data import COMPUTED_PREFIX, Remembered, branch_of, computed_memory, remembered
-from reconciler.plan.findings import finding
 from reconciler.plan.hashing import data_operation_id
 from reconciler.plan.operations import Cost, Finding, Operation, OperationClass, OperationKind
+from reconciler.plan.restore_refusals import refusals
 from reconciler.plan.table_work import Restore
-
-_RESERVED_IDS = 2_147_483_447
-"""From here on Iceberg numbers its own columns, such as the row ids of format v3."""
 
 UNKNOWN = "unknown"
 """What the table remembers of an expression when its rows may hold another one's values: all are computed again."""
@@ -59,10 +56,12 @@ def restore_operation(
     after: Sequence[DataFile],
     *,
     schema: TableSpec | None = None,
+    schemas: Mapping[int, StructType] | None = None,
 ) -> tuple[Operation, tuple[Finding, ...]] | None:
     """Return the work that makes main's rows those of `target`, with what stands against it; None: they are.
 
-    `before` are the files of main's head, `after` those of the target; `schema` is the spec that the table will have.
+    `before` are the files of main's head, `after` those of the target; `schema` is the spec that the table will have,
+    `schemas` are those that snapshots were made under, where that is known.
     """
     head = current.version.snapshot_id
     if head is None:
@@ -90,7 +89,7 @@ def restore_operation(
         work=work,
         resumes=branch_of(id_) in current.spec.refs,
     )
-    return operation, tuple(_refusals(schema or current.spec, back))
+    return operation, tuple(refusals(current, schema or current.spec, target, back, schemas or {}))
 
 
 def with_parts(restore: Operation) -> tuple[Operation, ...]:
@@ -184,29 +183,6 @@ def _summary(current: Observed, target: int, back: int, gone: int) -> str:
     made_ms = current.snapshot_times.get(target)
     when = f" of {datetime.fromtimestamp(made_ms / 1000, tz=UTC).isoformat(timespec='seconds')}" if made_ms else ""
     return f"bring back the rows of snapshot {target}{when}: {plural(back, 'file')} back, {gone:,} out; undoes {taken}"
-
-
-def _refusals(spec: TableSpec, back: Sequence[DataFile]) -> Iterator[Finding]:
-    """Say what the table's schema cannot hold of the files that come back."""
-    paths = paths_by_id(spec.schema)
-    lost = {id_ for file in back for id_ in file.column_bytes if id_ not in paths and id_ < _RESERVED_IDS}
-    if lost:
-        amount = sum(file.column_bytes.get(id_, 0) for file in back for id_ in lost)
-        yield finding(
-            "LK219",
-            f"{plural(len(lost), 'column')} of that snapshot (field ids {', '.join(map(str, sorted(lost)))}, "
-            f"{size(amount)}) were dropped since; their values would be lost.",
-        )
-    for field in spec.schema.fields:
-        if not field.required or not isinstance(field.type, str):
-            continue
-        if any(file.rows and file.null_counts.get(field.id) != 0 for file in back):
-            yield finding(
-                "LK220",
-                f"Column {dotted((field.name,))} is required, and the snapshot's files do not prove that none of its "
-                "rows lacks it.",
-                path=(field.name,),
-            )
 
 
 def records_since(history: Sequence[HistoryRecord], plan: str) -> tuple[HistoryRecord, ...]:

@@ -12,7 +12,7 @@ from reconciler.engines.restore_kind import RestoreKind
 from reconciler.engines.staged import staging_ref
 from reconciler.errors import ApprovalRequired, CommitConflict, InvalidTable, RefNotFound
 from reconciler.model import bookkeeping
-from reconciler.model.table import Computed
+from reconciler.model.table import Computed, TableIdent
 from reconciler.pipeline import Approval, Execution, Request, execute, propose_restore, propose_undo
 from reconciler.pipeline.table_jobs import table_operation
 from reconciler.plan.approvals import undo_tag
@@ -21,7 +21,7 @@ from reconciler.plan.events import Event
 from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan
 from reconciler.plan.policy import Outcome
 from tests.cli.lab import Lab
-from tests.data.kit import NOW_MS, Killed, Lake, Shop, Writes
+from tests.data.kit import NAMESPACE, NOW_MS, Killed, Lake, Shop, Writes
 
 ROWS = ("id", "x", "note")
 
@@ -130,6 +130,22 @@ def test_a_dropped_column_and_a_required_one_are_refused(shop: Shop) -> None:
     table, _, target = changed(shop)
     shop.spark.sql(f"ALTER TABLE {table.name} DROP COLUMN note")
     assert [f.code for f in planned(table, str(target)).findings] == ["LK219"]
+
+
+def test_a_dropped_column_beyond_those_that_iceberg_measures_is_refused(shop: Shop) -> None:
+    ident = TableIdent(NAMESPACE, "wide")
+    table = shop.make("embedded", ident)
+    shop.fresh(files=0)
+    numbers = [f"c{number}" for number in range(105)]
+    shop.spark.sql(f"CREATE TABLE {table.name} (id bigint, {' int, '.join(numbers)} int, note string) USING iceberg")
+    shop.spark.sql(f"INSERT INTO {table.name} SELECT 40, {', '.join('1' for _ in numbers)}, 'precious'")
+    target = table.ancestry()[0]
+    shop.spark.sql(f"DELETE FROM {table.name} WHERE id = 40")
+    assert planned(table, str(target)).findings == ()
+    shop.spark.sql(f"ALTER TABLE {table.name} DROP COLUMN note")
+    (finding,) = planned(table, str(target)).findings
+    assert finding.code == "LK219"
+    assert "1 column of that snapshot (field ids 107, without metrics)" in finding.message
 
 
 # ---------------------------------------------------------------- undo

@@ -9,6 +9,7 @@ from reconciler.errors import RefNotFound, Unsupported
 from reconciler.model import bookkeeping
 from reconciler.model.bookkeeping import Bookkeeping, HistoryRecord
 from reconciler.model.table import DataFile, Observed
+from reconciler.model.types import StructType
 from reconciler.plan.data import Remembered as Memory
 from reconciler.plan.data import computed_key, computed_memory, remembered
 from reconciler.plan.operations import Finding, Operation, OperationClass
@@ -61,6 +62,36 @@ def test_a_dropped_column_is_not_lost_silently() -> None:
     _, findings = restored(live(), (SAME,), (SAME, old))
     assert [found.code for found in findings] == ["LK219"]
     assert "field ids 9, 20 B" in findings[0].message
+
+
+WITH_NOTE = spec(field(1, "id", "long"), field(2, "x", "int"), field(9, "note", "string")).schema
+
+
+def unmeasured(schemas: dict[int, StructType], **about: object) -> list[str]:
+    """Bring a file back that has no metrics of a column which was dropped since, and say why not."""
+    current = observed(LIVE, managed(LIVE), snapshots={1_000: 5, 2_000: 7}, last_field_id=9)
+    old = msgspec.structs.replace(OLD, **about)
+    found = restore_operation(current, 5, (SAME,), (SAME, old), schemas=schemas)
+    assert found is not None
+    return [f"{finding.code} {finding.message}" for finding in found[1]]
+
+
+def test_a_dropped_column_without_metrics_is_judged_by_the_schemas() -> None:
+    (refused,) = unmeasured({5: WITH_NOTE})
+    assert refused.startswith("LK219 1 column of that snapshot (field ids 9, without metrics)")
+    assert unmeasured({5: LIVE.schema}) == []
+
+
+def test_a_dropped_column_is_not_lost_when_the_file_cannot_have_it() -> None:
+    assert unmeasured({5: WITH_NOTE}, null_counts={1: 0, 2: 1, 9: 4}) == []
+    assert unmeasured({5: WITH_NOTE}, rows=0) == []
+    assert unmeasured({5: WITH_NOTE, 4: LIVE.schema}, added_by=4) == []
+    assert unmeasured({5: WITH_NOTE, 4: WITH_NOTE}, added_by=4) != []
+
+
+def test_when_nothing_tells_the_snapshots_schema_every_former_column_counts() -> None:
+    (refused,) = unmeasured({})
+    assert "7 columns of that snapshot (field ids 3, 4, 5, 6, 7, 8, 9, without metrics)" in refused
 
 
 def test_a_required_column_must_be_proven() -> None:

@@ -398,14 +398,16 @@ _DATA = (
     ),
     _kind(
         "LK219",
-        "A restore would lose values of dropped columns",
+        "A restore would lose values of dropped or converted columns",
         ERROR,
         why="Rows come back under the table's present schema. Columns that were dropped since have no place in it, so "
-        "their values would not be in the new files, and undoing the drop later would find them gone. Where a file "
-        "has no metrics of a column, the schemas of its time decide.",
+        "their values would not be in the new files, and undoing the drop later would find them gone. Of a column "
+        "whose type was changed by expand and contract, rows from before would have a value in the former column "
+        "alone, which leaves on its date. Where a file has no metrics of a column, the schemas of its time decide.",
         before="laketable restore sales.orders --to q3-close   # discount was dropped since\n",
         after="laketable undo sales.orders\nlaketable restore sales.orders --to q3-close\n",
-        fix="Bring the columns back first: undo the plan that dropped them. To look at the rows only, read the tag.",
+        fix="Bring the columns back first: undo the plan that dropped them, or that changed their type; apply the "
+        "change again afterwards. To look at the rows only, read the tag.",
     ),
     _kind(
         "LK220",

@@ -14,6 +14,7 @@ from reconciler.plan.amounts import plural, size
 from reconciler.plan.findings import finding
 from reconciler.plan.operations import Finding
 from reconciler.plan.splicing import leaf_ids
+from reconciler.plan.type_changes import NEW, OLD, memories
 
 _RESERVED_IDS = 2_147_483_447
 """From here on Iceberg numbers its own columns, such as the row ids of format v3."""
@@ -27,6 +28,7 @@ def refusals(
     known = frozenset(range(1, current.version.last_field_id + 1)) if past is None else _leaves(past)
     held = [(file, _held(file, known, schemas)) for file in back]
     yield from _dropped(spec, held)
+    yield from _converted(current, spec, past, held)
     yield from _required(spec, back)
 
 
@@ -55,6 +57,43 @@ def _dropped(spec: TableSpec, held: Sequence[tuple[DataFile, frozenset[int]]]) -
             f"{plural(len(lost), 'column')} of that snapshot (field ids {', '.join(map(str, sorted(lost)))}, "
             f"{amount}) were dropped since; their values would be lost.",
         )
+
+
+def _converted(
+    current: Observed, spec: TableSpec, past: StructType | None, held: Sequence[tuple[DataFile, frozenset[int]]]
+) -> Iterator[Finding]:
+    """Refuse files that were written before a type change: readers look for their values in the converted column."""
+    names = {field.id: field.name for field in spec.schema.fields}
+    for former, new in sorted(_exchanged(current, names, past)):
+        files = [file for file, ids in held if file.rows and former in ids and not _has_metrics(file, new)]
+        if files:
+            yield finding(
+                "LK219",
+                f"{plural(len(files), 'file')} of that snapshot would bring values of {names[new]} from before its "
+                f"type changed: they would be in {names[former]} alone, and {names[new]} would be NULL.",
+                path=(names[new],),
+                hint="Undo the type change first, then restore, then apply the type change again. To look at the rows "
+                "only, read the tag.",
+            )
+
+
+def _exchanged(current: Observed, names: Mapping[int, str], past: StructType | None) -> frozenset[tuple[int, int]]:
+    """Pair former columns with those that took their names after the snapshot was made."""
+    then = {field.id: field.name for field in past.fields} if past is not None else {}
+    remembered = {
+        (former, memory.new)
+        for former, memory in memories(current.bookkeeping).items()
+        if memory.swapped_ms is not None and former in names and memory.new in names
+    }
+    # Undoing the plan that dropped a former column brings it back without what was remembered of it.
+    ids = {name: id_ for id_, name in names.items()}
+    alike = {(id_, ids.get(then.get(id_, ""), id_)) for id_, name in names.items() if name == then.get(id_, "") + OLD}
+    pairs = remembered | {(former, new) for former, new in alike if former != new}
+    return frozenset((former, new) for former, new in pairs if then.get(new, NEW).endswith(NEW))
+
+
+def _has_metrics(file: DataFile, field_id: int) -> bool:
+    return field_id in file.column_bytes or field_id in file.null_counts
 
 
 def _required(spec: TableSpec, back: Sequence[DataFile]) -> Iterator[Finding]:

@@ -12,9 +12,10 @@ from pyspark.sql import functions as F
 from reconciler.engines.data_job import SparkEngine
 from reconciler.model.table import Desired, TypeChange
 from reconciler.model.types import Field, StructType
+from reconciler.pipeline import Approval, Request, execute, propose_restore, propose_undo
 from reconciler.plan.conversions import conversion, spark_word
 from reconciler.plan.events import Failed, Refused
-from reconciler.plan.operations import OperationClass
+from reconciler.plan.operations import OperationClass, OperationKind, Plan
 from reconciler.plan.type_changes import memories
 from tests.data.applying import Applier
 from tests.data.kit import NOW_MS, Lake, Shop
@@ -144,6 +145,34 @@ def test_a_to_b_to_a(table: Lake) -> None:
     assert table.rows("id", "note") == converted(range(8))
     Applier(table, now_ms=WEEK_LATER).ok(turning(table))
     assert columns(table) == {"id": "long", "x": "int", "note": "int"}
+
+
+def test_a_restore_to_before_is_refused_until_the_type_change_is_undone(table: Lake) -> None:
+    applier, desired = Applier(table), turning(table)
+    target, before = table.ancestry()[0], table.rows("id", "note")
+    applier.ok(desired)
+    table.spark.sql(f"INSERT INTO {table.name} (id, x, note, note__lt_old) VALUES (50, 1, 500, NULL)")
+    request = Request.undo(table.ident, "test", table.catalog, table.catalog_name, ())
+
+    def restoring() -> Plan:
+        made = propose_restore(request, table.observe(), str(target), Approval(), now_ms=NOW_MS).plan
+        assert made is not None
+        return made
+
+    (finding,) = restoring().findings
+    assert (finding.code, finding.path) == ("LK219", ("note",))
+    assert "in note__lt_old alone, and note would be NULL" in finding.message
+    undone = propose_undo(request, table.observe(), Approval(), now_ms=NOW_MS).plan
+    assert undone is not None
+    hashes = frozenset({undone.hash})
+    approved = propose_undo(request, table.observe(), Approval(hashes=hashes), now_ms=NOW_MS)
+    list(execute(approved, applier.execution(desired)))
+    made = restoring()
+    assert made.findings == ()
+    table.run(next(o for o in made.operations if o.kind is OperationKind.RESTORE))
+    assert table.rows("id", "note") == before
+    applier.ok(desired)
+    assert table.rows("id", "note") == converted(range(8))
 
 
 def test_rounding_is_no_conversion_unless_it_is_asked_for(shop: Shop) -> None:

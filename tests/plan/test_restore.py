@@ -8,13 +8,16 @@ import pytest
 from reconciler.errors import RefNotFound, Unsupported
 from reconciler.model import bookkeeping
 from reconciler.model.bookkeeping import Bookkeeping, HistoryRecord
-from reconciler.model.table import DataFile, Observed
+from reconciler.model.table import DataFile, Observed, TableSpec, TypeChange
 from reconciler.model.types import StructType
 from reconciler.plan.data import Remembered as Memory
 from reconciler.plan.data import computed_key, computed_memory, remembered
 from reconciler.plan.operations import Finding, Operation, OperationClass
 from reconciler.plan.restore import UNKNOWN, memory_at, restore_id, restore_operation, snapshot_named
 from reconciler.plan.table_work import Restore
+from reconciler.plan.type_changes import Remembered as TwinMemory
+from reconciler.plan.type_changes import encode
+from reconciler.plan.type_changes import key as twin_key
 from tests.diff.tables import field, managed, observed, spec, tag
 
 LIVE = spec(field(1, "id", "long"), field(2, "x", "int"))
@@ -92,6 +95,47 @@ def test_a_dropped_column_is_not_lost_when_the_file_cannot_have_it() -> None:
 def test_when_nothing_tells_the_snapshots_schema_every_former_column_counts() -> None:
     (refused,) = unmeasured({})
     assert "7 columns of that snapshot (field ids 3, 4, 5, 6, 7, 8, 9, without metrics)" in refused
+
+
+# ---------------------------------------------------------------- type changes
+
+BEFORE = spec(field(1, "id", "long"), field(2, "x", "string"))
+AFTER = spec(field(1, "id", "long"), field(3, "x", "int"), field(2, "x__lt_old", "string"))
+FILLED = msgspec.structs.replace(OLD, column_bytes={1: 50, 2: 50, 3: 20})
+SWAPPED = encode(TwinMemory(new=3, to="int", rule=TypeChange(), swapped_ms=1_500))
+
+
+def over_a_type_change(
+    file: DataFile, past: StructType, *, table: TableSpec = AFTER, memory: str | None = SWAPPED
+) -> list[Finding]:
+    current = observed(AFTER, managed(AFTER), snapshots={1_000: 5, 2_000: 7})
+    known = {**current.bookkeeping, **({twin_key(2): memory} if memory else {})}
+    current = msgspec.structs.replace(current, bookkeeping=known)
+    found = restore_operation(current, 5, (SAME,), (SAME, file), schema=table, schemas={5: past})
+    assert found is not None
+    return list(found[1])
+
+
+def test_rows_from_before_a_type_change_would_be_null_and_are_refused() -> None:
+    (refused,) = over_a_type_change(OLD, BEFORE.schema)
+    assert (refused.code, refused.path) == ("LK219", ("x",))
+    assert "1 file of that snapshot would bring values of x from before its type changed" in refused.message
+    assert "in x__lt_old alone, and x would be NULL" in refused.message
+    assert "Undo the type change first" in (refused.hint or "")
+    twin = spec(field(1, "id", "long"), field(2, "x", "string"), field(3, "x__lt_new", "int"))
+    assert over_a_type_change(OLD, twin.schema), "the twin was there, and not filled"
+
+
+def test_rows_that_have_the_converted_value_come_back() -> None:
+    assert over_a_type_change(FILLED, BEFORE.schema) == []
+    assert over_a_type_change(OLD, AFTER.schema) == [], "a late writer's rows come back as they were"
+    assert over_a_type_change(OLD, BEFORE.schema, table=BEFORE) == [], "the type change is undone with it"
+
+
+def test_a_former_column_that_an_undo_brought_back_counts_without_memory() -> None:
+    assert [f.code for f in over_a_type_change(OLD, BEFORE.schema, memory=None)] == ["LK219"]
+    stranger = spec(field(1, "id", "long"), field(2, "x__lt_old", "string"))
+    assert over_a_type_change(OLD, stranger.schema, memory=None) == []
 
 
 def test_a_required_column_must_be_proven() -> None:

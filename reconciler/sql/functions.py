@@ -29,8 +29,7 @@ _BY_RESULT = {
     "int": """
         length char_length character_length octet_length bit_length ascii instr locate position levenshtein find_in_set
         year month day dayofmonth dayofweek weekday dayofyear weekofyear quarter hour minute second datediff date_diff
-        unix_date size cardinality array_size regexp_count regexp_instr hash json_array_length bit_count int
-        getbit""",
+        unix_date size cardinality array_size regexp_count regexp_instr hash json_array_length bit_count int""",
     "long": """
         unix_timestamp to_unix_timestamp unix_seconds unix_millis unix_micros xxhash64 crc32 factorial
         timestampdiff bigint width_bucket array_position""",
@@ -50,9 +49,12 @@ _BY_RESULT = {
     "timestamp": "to_timestamp_ntz make_timestamp_ntz",
     "binary": "unhex unbase64 encode to_binary try_to_binary binary",
     "first": """
-        abs negative positive nullif array_sort sort_array array_distinct array_union array_except array_intersect
-        array_append array_prepend array_remove array_compact array_insert slice filter map_filter map_concat
-        shiftleft shiftright shiftrightunsigned nullifzero zeroifnull reverse""",
+        nullif nullifzero array_sort sort_array array_distinct array_compact slice filter map_filter map_concat""",
+    "number": "abs negative positive",
+    "shifted": "shiftleft shiftright shiftrightunsigned",
+    "zero": "zeroifnull",
+    "reversed": "reverse",
+    "elements": "array_union array_except array_intersect array_append array_prepend array_remove array_insert",
     "same": "coalesce ifnull nvl greatest least",
     "concat": "concat",
     "arithmetic": "mod pmod try_add try_subtract try_multiply try_mod",
@@ -66,7 +68,7 @@ _BY_RESULT = {
         map_zip_with zip_with aggregate reduce map_keys map_values map_entries map_from_arrays map_from_entries
         str_to_map split regexp_extract_all from_json from_csv json_object_keys parse_json try_parse_json variant_get
         try_variant_get to_variant_object sentences convert_timezone make_timestamp make_dt_interval make_ym_interval
-        make_interval timestampadd dateadd date_part datepart to_number try_to_number""",
+        make_interval timestampadd dateadd date_part datepart to_number try_to_number getbit""",
 }
 SCALAR = {name: result for result, names in _BY_RESULT.items() for name in names.split()}
 

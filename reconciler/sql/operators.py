@@ -185,7 +185,7 @@ class OperatorWriter:
                 type_ = common_type((left.type, right.type))
                 type_ = "string" if not isinstance(type_, ListType) and type_ != "binary" else type_
             else:
-                type_ = arithmetic_type(operator, *_operand_types(left, right))
+                type_ = arithmetic_type(operator, *operand_types(left, right))
             merged = merge(f"{left.sql} {operator} {right.sql}", type_, (left, right))
             if operator == "||":
                 check_constant_text(merged, (left, right), operation)
@@ -309,7 +309,7 @@ class OperatorWriter:
         return merge(f"EXTRACT({field} FROM {inner.sql})", None if field == "SECOND" else "int", (inner,))
 
 
-def _operand_types(left: Written, right: Written) -> tuple[Type | None, Type | None]:
+def operand_types(left: Written, right: Written) -> tuple[Type | None, Type | None]:
     """Return both types; beside a decimal, Spark takes an integer literal for a decimal of its own digits."""
     pair = (left, right)
     if not any(isinstance(p.type, str) and p.type.startswith("decimal") for p in pair):

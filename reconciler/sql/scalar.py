@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from sqlglot import exp
@@ -24,8 +24,15 @@ from reconciler.sql.nodes import (
     part,
     refusal,
 )
-from reconciler.sql.operators import OperatorWriter
-from reconciler.sql.spark_types import arithmetic_type, rounded_type, whole_type
+from reconciler.sql.operators import OperatorWriter, operand_types
+from reconciler.sql.spark_types import (
+    FLOATS,
+    INTEGERS,
+    arithmetic_type,
+    is_exact_number,
+    rounded_type,
+    whole_type,
+)
 
 
 class ScalarWriter(OperatorWriter):
@@ -50,8 +57,8 @@ class ScalarWriter(OperatorWriter):
         for position, argument in enumerate(node.expressions):
             arguments.append(self._argument(name, position, len(node.expressions), argument, arguments))
         type_ = _result_type(f.SCALAR[name], arguments)
-        if name in f.UNIT_FUNCTIONS and len(arguments) == 3 and name.endswith("add"):
-            type_ = None
+        if name in f.UNIT_FUNCTIONS and len(arguments) == 3:
+            type_ = None if name.endswith("add") else "long"
         written = merge(f"{name}({join(arguments)})", type_, arguments)
         if name not in _MAY_BE_CONSTANT:
             check_constant_text(written, arguments, node)
@@ -122,13 +129,24 @@ _MAY_BE_CONSTANT = frozenset(
 """Their results are no text, though the types of some are not worked out here."""
 
 
+_OF_FIRST: Mapping[str, Callable[[Type | None], Type | None]] = {
+    "unknown": lambda type_: None,
+    "first": lambda type_: type_,
+    "number": lambda type_: type_ if is_exact_number(type_) or type_ in FLOATS else None,
+    "shifted": lambda type_: type_ if type_ in INTEGERS else None,
+    "zero": lambda type_: type_ if type_ in INTEGERS or type_ == "double" else None,
+    "reversed": lambda type_: type_ if type_ is None or isinstance(type_, ListType) else "string",
+}
+"""How a result's type follows from that of the first argument alone."""
+
+
 def _result_type(rule: str, arguments: Sequence[Written]) -> Type | None:
     first = arguments[0].type if arguments else None
+    if rule in _OF_FIRST:
+        return _OF_FIRST[rule](first)
     match rule:
-        case "unknown":
-            return None
-        case "first":
-            return first
+        case "elements":
+            return first if _fits(first, arguments[-1]) else None
         case "same":
             return common(arguments)
         case "concat":
@@ -148,10 +166,18 @@ def _result_type(rule: str, arguments: Sequence[Written]) -> Type | None:
         case "whole":
             return whole_type(first) if len(arguments) == 1 else None
         case "quotient":
-            return arithmetic_type("/", first, arguments[-1].type)
+            return arithmetic_type("/", *operand_types(arguments[0], arguments[-1]))
         case "string":
             return None if "binary" in {a.type for a in arguments} else "string"
     return rule
+
+
+def _fits(list_: Type | None, other: Written) -> bool:
+    """Whether a list keeps its type beside another list, or a value; Spark widens the elements where these differ."""
+    mine = element(list_)
+    if not isinstance(mine, str) or other.sql == "NULL":
+        return True
+    return mine == (element(other.type) if isinstance(other.type, ListType) else other.type)
 
 
 def _digits(arguments: Sequence[Written]) -> int | None:

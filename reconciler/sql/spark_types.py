@@ -104,7 +104,7 @@ def arithmetic_type(operator: str, left: Type | None, right: Type | None) -> Typ
         return "long"
     pair = {left, right}
     if left in MOMENTS or right in MOMENTS:
-        return "int" if (operator, left, right) == ("-", "date", "date") else None
+        return None  # an interval, or a moment
     if pair & set(FLOATS) and pair <= {*FLOATS, *INTEGERS}:
         return "float" if operator != "/" and pair == {"float"} else "double"
     if pair <= set(INTEGERS):

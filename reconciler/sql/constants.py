@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from reconciler.sql import functions as f
 from reconciler.sql.literals import quote_string
-from reconciler.sql.nodes import Written, expect, kind_of, part, refusal
+from reconciler.sql.nodes import Written, expect, kind_of, may_spell, part, refusal
 from reconciler.sql.spark_types import write_type
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -17,6 +17,7 @@ _STARTS_WITH_DIGIT = re.compile(r"\s*[+-]?\d", re.ASCII)
 # Spark turns these strings into a moment wherever a date or timestamp is wanted
 _MOVING = re.compile(r"\s*(epoch|now|today|yesterday|tomorrow)(?![a-z])\s*\S*\s*", re.IGNORECASE)
 _INTERVAL = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
+_HOLDING = frozenset({"array", "map", "struct", "named_struct"})
 _TYPED_LITERALS = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 
 
@@ -83,3 +84,26 @@ def check_moment(literal: exp.Expr) -> None:
         raise refusal(
             literal, f"'{literal.name[:40]}' is not a fixed moment", "Write it as 2026-10-01 or 2026-10-01 12:00:00."
         )
+
+
+def check_fixed(node: exp.Expr, written: Written) -> None:
+    """Refuse a constant that may spell a moment which moves, unless it is written out: Spark computes it first."""
+    if written.is_constant and may_spell(written) and not _is_written_out(node):
+        message = "a moment or a text of constants alone may be one that moves"
+        raise refusal(node, message, "Write the result itself, as 2026-10-01 or 2026-10-01 12:00:00.")
+
+
+def _is_written_out(node: exp.Expr) -> bool:
+    """Whether a constant consists of literals, which were looked at one by one; bytes may spell anything."""
+    match node:
+        case exp.Literal() | exp.RawString() | exp.Null() | exp.Boolean() | exp.Interval() | exp.Cast() | exp.Column():
+            return type(node) is not exp.TryCast or _is_written_out(part(node, "this"))
+        case exp.Paren() | exp.Neg():
+            return _is_written_out(part(node, "this"))
+        case exp.Add() | exp.Sub():
+            return _is_written_out(part(node, "this")) and _is_written_out(part(node, "expression"))
+        case exp.Anonymous(this=str() as name):
+            return name.lower() in _HOLDING and all(map(_is_written_out, node.expressions))
+        case exp.Anonymous():
+            return True  # a user function, which Spark does not work out beforehand
+    return False

@@ -72,6 +72,12 @@ _BY_RESULT = {
 }
 SCALAR = {name: result for result, names in _BY_RESULT.items() for name in names.split()}
 
+SPELLING = frozenset({"conv"})
+"""These make words of numbers: `conv(30704, 10, 36)` is NOW."""
+
+FOLDED = frozenset({"typeof"})
+"""Constants to Spark, whatever they read."""
+
 NO_ARGUMENTS = frozenset({"pi", "e", "array", "map"})
 """Everything else needs one argument at least: `unix_timestamp()` is the current moment."""
 

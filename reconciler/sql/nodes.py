@@ -93,9 +93,14 @@ def kind_of(node: exp.Expr) -> str:
 
 
 def check_constant_text(written: Written, parts: Sequence[Written], node: exp.Expr) -> None:
-    """Refuse text computed from constant texts alone: `concat('to', 'day')` would be a moment that moves."""
-    if written.is_constant and written.type in (None, "string") and any(p.type in (None, "string") for p in parts):
+    """Refuse text computed from constant texts or bytes alone: `concat('to', 'day')` would be a moment that moves."""
+    if written.is_constant and written.type in (None, "string") and any(may_spell(p) for p in parts):
         raise refusal(node, "this computes a text from constants alone", "Write the result itself.")
+
+
+def may_spell(written: Written) -> bool:
+    """Whether it is, or may hold, a text or the bytes of one."""
+    return not isinstance(written.type, str) or written.type in ("string", "binary")
 
 
 def few(names: Iterable[str]) -> str:

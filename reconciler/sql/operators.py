@@ -16,7 +16,7 @@ from sqlglot import exp
 from reconciler.model.suggestions import did_you_mean
 from reconciler.model.types import FieldPath, ListType, MapType, StructType, Type, fields_of
 from reconciler.sql import functions as f
-from reconciler.sql.constants import check_moment, write_constant, write_interval, write_typed_literal
+from reconciler.sql.constants import check_fixed, check_moment, write_constant, write_interval, write_typed_literal
 from reconciler.sql.literals import quote_name, quote_string
 from reconciler.sql.nodes import (
     WHAT,
@@ -38,6 +38,8 @@ from reconciler.sql.parsing import offset_of
 from reconciler.sql.spark_types import MOMENTS, arithmetic_type, common_type, write_type
 
 _SUFFIXED = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?(L|S|Y|D|F|BD)", re.ASCII | re.IGNORECASE)
+_MOMENT = re.compile(r"\b(DATE|TIMESTAMP|TIMESTAMP_NTZ)\b")
+_TEXT = re.compile(r"\bSTRING\b")
 _SUFFIX_TYPES = {"L": "long", "D": "double", "F": "float"}
 
 ARITHMETIC: Mapping[type[exp.Expr], str] = {
@@ -148,7 +150,7 @@ class OperatorWriter:
         type_: Type = ListType(element=field.type, element_required=False) if is_list else field.type
         below = ("element", name.name) if is_list else (name.name,)
         inputs = frozenset(_below(one, below) for one in written.inputs) if _is_path(written) else written.inputs
-        return Written(sql, type_, inputs)
+        return Written(sql, type_, inputs, written.is_constant)
 
     def _dot(self, node: exp.Expr) -> Written:
         expect(node, "this", "expression")
@@ -297,6 +299,8 @@ class OperatorWriter:
         word, type_ = write_type(part(node, "to"))
         if type_ in MOMENTS and isinstance(operand, exp.Literal) and operand.is_string:
             check_moment(operand)
+        elif _MOMENT.search(word) or (_TEXT.search(word) and inner.type != "string"):
+            check_fixed(operand, inner)
         name = "TRY_CAST" if node.args.get("safe") else "CAST"
         return merge(f"{name}({inner.sql} AS {word})", type_, (inner,))
 

@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
+import msgspec
 from sqlglot import exp
 
 from reconciler.model.suggestions import did_you_mean
 from reconciler.model.types import ListType, Type
 from reconciler.sql import functions as f
+from reconciler.sql.constants import check_fixed
 from reconciler.sql.literals import quote_name
 from reconciler.sql.nodes import (
     Scope,
@@ -28,6 +30,7 @@ from reconciler.sql.operators import OperatorWriter, operand_types
 from reconciler.sql.spark_types import (
     FLOATS,
     INTEGERS,
+    MOMENTS,
     arithmetic_type,
     is_exact_number,
     rounded_type,
@@ -60,9 +63,17 @@ class ScalarWriter(OperatorWriter):
         if name in f.UNIT_FUNCTIONS and len(arguments) == 3:
             type_ = None if name.endswith("add") else "long"
         written = merge(f"{name}({join(arguments)})", type_, arguments)
+        self._check_constants(node, name, written, arguments)
+        return msgspec.structs.replace(written, is_constant=True) if name in f.FOLDED else written
+
+    def _check_constants(self, node: exp.Expr, name: str, written: Written, arguments: Sequence[Written]) -> None:
+        if written.type in MOMENTS:
+            for argument, part_ in zip(node.expressions, arguments, strict=True):
+                check_fixed(argument, part_)
+        if name in f.SPELLING and written.is_constant:
+            raise refusal(node, "this computes a text from constants alone", "Write the result itself.")
         if name not in _MAY_BE_CONSTANT:
             check_constant_text(written, arguments, node)
-        return written
 
     def refuse_function(self, node: exp.Expr, name: str) -> NoReturn:
         """Refuse a function that is not on the list, with the reason where there is a special one."""

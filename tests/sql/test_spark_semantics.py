@@ -75,9 +75,18 @@ def test_a_text_that_spark_takes_for_a_moment_is_refused(spark: SparkSession) ->
         "day = concat('to', 'day')",
         "day = 'today'",
     )
-    frame = spark.sql("SELECT current_date() AS day")
+    folded = (
+        "CAST(CAST(X'6E6F77' AS STRING) AS DATE)",
+        "CAST(conv(30704, 10, 36) AS DATE)",
+        "to_date(X'6E6F77')",
+        "CAST(CAST(named_struct('f', 'no') AS STRUCT<f: STRING>).f || 'w' AS DATE)",
+        "CAST(translate(typeof(a), 'itn', 'nwo') AS DATE)",
+    )
+    frame = spark.sql("SELECT current_date() AS day, 1 AS a")
     assert frame.where("day = 'today'").count() == 1  # positive control: it moves
-    for text in moved:
+    for text in folded:
+        assert frame.where(f"day = {text}").count() == 1, text  # so do these
+    for text in (*moved, *folded):
         with pytest.raises(RefusedSql):
             parse_expression(text, schema=SCHEMA)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from reconciler.diff.changes import CreateRef
+from reconciler.diff.changes import CreateRef, MoveRef
 from reconciler.model.bookkeeping import Approved, approved
 from reconciler.model.maintenance import UNDO_AGE_MS
 from reconciler.model.table import Desired, Observed, Ref, RefKind
@@ -97,7 +97,9 @@ def undo_tag(plan_hash: str) -> str:
     return f"{UNDO_PREFIX}{plan_hash.removeprefix(PREFIX)[:UNDO_DIGITS]}"
 
 
-def undo_tag_change(plan: Plan, desired: Desired, current: Observed | None, *, now_ms: int) -> CreateRef | None:
+def undo_tag_change(
+    plan: Plan, desired: Desired, current: Observed | None, *, now_ms: int
+) -> CreateRef | MoveRef | None:
     """Return the tag that a destructive or rewriting plan leaves on main's head; None: it needs none, or has it."""
     classes = (o.operation_class for o in plan.operations if not _comes_again(o))
     if (
@@ -107,9 +109,20 @@ def undo_tag_change(plan: Plan, desired: Desired, current: Observed | None, *, n
     ):
         return None
     name, head = undo_tag(plan.hash), current.version.snapshot_id
-    if name in current.spec.refs:
+    before = current.spec.refs.get(name)
+    if before is not None and not (_is_elsewhere(before, head) and _is_one_commit(plan)):
         return None
     keep_ms = desired.maintenance.undo_age_ms if desired.maintenance else UNDO_AGE_MS
     # Iceberg counts a tag's age from its snapshot, which may be old by now.
     age_ms = max(0, now_ms - current.snapshot_times.get(head, now_ms))
-    return CreateRef(ref=Ref(name=name, kind=RefKind.TAG, snapshot_id=head, max_ref_age_ms=age_ms + keep_ms))
+    tag = Ref(name=name, kind=RefKind.TAG, snapshot_id=head, max_ref_age_ms=age_ms + keep_ms)
+    return CreateRef(ref=tag) if before is None else MoveRef(before=before, after=tag)
+
+
+def _is_elsewhere(ref: Ref, head: int) -> bool:
+    return ref.kind is RefKind.TAG and ref.snapshot_id != head
+
+
+def _is_one_commit(plan: Plan) -> bool:
+    """Say whether a plan is done at once: one that has its tag already is run again then, never gone on with."""
+    return all(_comes_again(operation) for operation in _released_by(plan))

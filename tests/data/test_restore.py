@@ -13,6 +13,7 @@ from reconciler.engines.staged import staging_ref
 from reconciler.errors import ApprovalRequired, CommitConflict, InvalidTable, RefNotFound
 from reconciler.model import bookkeeping
 from reconciler.model.table import Computed, TableIdent
+from reconciler.model.types import Field, StructType
 from reconciler.pipeline import Approval, Execution, Request, execute, propose_restore, propose_undo
 from reconciler.pipeline.table_jobs import table_operation
 from reconciler.plan.approvals import undo_tag
@@ -21,6 +22,7 @@ from reconciler.plan.events import Event
 from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan
 from reconciler.plan.policy import Outcome
 from tests.cli.lab import Lab
+from tests.data.applying import Applier
 from tests.data.kit import NAMESPACE, NOW_MS, Killed, Lake, Shop, Writes
 
 ROWS = ("id", "x", "note")
@@ -235,6 +237,27 @@ def test_control_a_lost_file_is_noticed_by_the_audit(shop: Shop, monkeypatch: py
     with pytest.raises(InvalidTable, match="nothing is published"):
         table.run(wanted)
     assert table.ancestry() == heads
+
+
+def test_the_tag_of_a_plan_that_runs_again_after_an_undo_keeps_what_others_committed_meanwhile(shop: Shop) -> None:
+    table = shop.fresh(files=2)
+    applier, less = Applier(table), table.wants()
+    columns = StructType((*less.columns.fields, Field(name="z", required=False, type="int")))
+    applier.ok(msgspec.structs.replace(less, columns=columns))
+    applier.ok(less)
+    tag = undo_tag(bookkeeping.read(table.observe().bookkeeping).history[-1].plan)
+    first = table.ancestry()[0]
+    assert table.observe().spec.refs[tag].snapshot_id == first
+    made = undo(table)
+    approved = propose_undo(request(table), table.observe(), Approval(hashes=frozenset({made.hash})), now_ms=NOW_MS)
+    list(execute(approved, applier.execution(less)))
+    second = table.append(range(20, 24))
+    rows = table.rows(*ROWS)
+    applier.ok(less)
+    assert table.observe().spec.refs[tag].snapshot_id == second
+    table.append(range(30, 34))
+    table.run(restore(table, tag))
+    assert table.rows(*ROWS) == rows
 
 
 def test_undo_refuses_to_take_back_what_others_committed(shop: Shop) -> None:

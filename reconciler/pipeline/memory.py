@@ -16,6 +16,7 @@ from reconciler.model import bookkeeping
 from reconciler.model.table import BOOKKEEPING_PREFIX, Desired, Observed, TableSpec
 from reconciler.pipeline.proposals import Request
 from reconciler.plan.approvals import approval_of, undo_tag_change
+from reconciler.plan.constraints import PREFIX as CONSTRAINT_PREFIX
 from reconciler.plan.data import memory_after
 from reconciler.plan.operations import Plan
 from reconciler.plan.rewrites import rewrite_memory_after
@@ -91,7 +92,7 @@ def _record(
     replaced = {
         change.key: change.before
         for change in changes
-        if isinstance(change, SetProperty | UnsetProperty) and not change.key.startswith(BOOKKEEPING_PREFIX)
+        if isinstance(change, SetProperty | UnsetProperty) and _is_undone(change.key)
     }
     return bookkeeping.HistoryRecord(
         plan=made.hash,
@@ -103,3 +104,8 @@ def _record(
         snapshot_id=version.snapshot_id if version else None,
         properties=replaced,
     )
+
+
+def _is_undone(key: str) -> bool:
+    """Say whether an undo puts a property back: constraints are the part of our own memory that a manifest states."""
+    return not key.startswith(BOOKKEEPING_PREFIX) or key.startswith(CONSTRAINT_PREFIX)

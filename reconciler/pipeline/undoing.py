@@ -12,10 +12,11 @@ from reconciler.diff.diff import diff
 from reconciler.errors import CommitConflict, RefNotFound
 from reconciler.model import bookkeeping
 from reconciler.model.bookkeeping import COMMIT, HistoryRecord
-from reconciler.model.table import DataFile, Observed, TableSpec
+from reconciler.model.table import BOOKKEEPING_PREFIX, DataFile, Observed, TableSpec
 from reconciler.model.types import StructType, paths_by_id
 from reconciler.pipeline.proposals import Approval, Proposal, Request, judged
 from reconciler.plan.approvals import released, undo_tag
+from reconciler.plan.constraints import PREFIX as CONSTRAINT_PREFIX
 from reconciler.plan.data import COMPUTED_PREFIX, DONE_PREFIX
 from reconciler.plan.hashing import past_hash, plan_hash
 from reconciler.plan.operations import OperationKind, Plan
@@ -50,7 +51,7 @@ def propose_undo(
         made = plan_drop(current, owner=request.desired.owner, catalog=request.catalog_name, dialect=dialect)
         return _judged(made, request, current, approval, now_ms=now_ms)
     past = _past(request, current, since)
-    made = _metadata_undo(request, current, past)
+    made = _metadata_undo(request, current, past, since)
     target = _rows_before(since, past, current)
     if target is not None:
         made = _with_rows(made, request, current, target, past)
@@ -95,20 +96,24 @@ def _past(request: Request, current: Observed, since: Sequence[HistoryRecord]) -
     ids = first.schema_id or 0, first.spec_id or 0, first.sort_order_id or 0
     past = request.catalog.get_past_spec(current.spec.ident, *ids)
     properties = dict(current.spec.properties)
-    for record in reversed([r for r in since if r.kind == COMMIT]):
-        _put_back(properties, record.properties or {})
+    for key, value in _replaced(since).items():
+        if value is None:
+            properties.pop(key, None)
+        elif not key.startswith(BOOKKEEPING_PREFIX):
+            properties[key] = value
     return msgspec.structs.replace(past, properties=properties, refs=current.spec.refs)
 
 
-def _put_back(properties: dict[str, str], before: Mapping[str, str | None]) -> None:
-    for key, value in before.items():
-        if value is None:
-            properties.pop(key, None)
-        else:
-            properties[key] = value
+def _replaced(since: Sequence[HistoryRecord]) -> dict[str, str | None]:
+    """Return the properties that these plans replaced, as they were before the first of them."""
+    found: dict[str, str | None] = {}
+    for record in reversed([r for r in since if r.kind == COMMIT]):
+        found |= record.properties or {}
+    return found
 
 
-def _metadata_undo(request: Request, current: Observed, past: TableSpec) -> Plan:
+def _metadata_undo(request: Request, current: Observed, past: TableSpec, since: Sequence[HistoryRecord]) -> Plan:
+    replaced = _replaced(since)
     return plan_undo(
         current,
         past,
@@ -118,6 +123,8 @@ def _metadata_undo(request: Request, current: Observed, past: TableSpec) -> Plan
         files=_files(request, current, current.version.snapshot_id)
         if needs_data_files(diff(current.spec, past))
         else None,
+        constraints={key: value for key, value in replaced.items() if key.startswith(CONSTRAINT_PREFIX)},
+        has_same_rows=current.version.snapshot_id == since[0].snapshot_id,
     )
 
 

@@ -7,13 +7,14 @@ the rows before it writes the property, and audits what its own data operations 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from reconciler.diff.changes import AlterColumnType, Change, RenameColumn, SetProperty, UnsetProperty
+from reconciler.diff.changes import AlterColumnType, Change, DropColumn, RenameColumn, SetProperty, UnsetProperty
 from reconciler.errors import InvalidTable
 from reconciler.model.table import BOOKKEEPING_PREFIX, Constraint, Desired, Observed, TableSpec
+from reconciler.model.types import StructType
 from reconciler.plan.findings import finding
 from reconciler.plan.hashing import data_operation_id
 from reconciler.plan.operations import Cost, Finding, Operation, OperationClass, OperationKind
@@ -47,6 +48,29 @@ def remembered(bookkeeping: Mapping[str, str]) -> dict[str, Remembered | None]:
     return {key.removeprefix(PREFIX): _decode(text) for key, text in bookkeeping.items() if key.startswith(PREFIX)}
 
 
+def encoded(memory: Remembered) -> str:
+    """Write what a table shall remember of a constraint."""
+    return _ENCODER.encode(memory).decode()
+
+
+def is_readable(memory: Remembered, schema: StructType) -> bool:
+    """Say whether a condition can be evaluated over these columns."""
+    from reconciler.sql.expressions import parse_predicate
+    from reconciler.sql.refusals import RefusedSql
+
+    try:
+        parse_predicate(memory.check, schema=schema)
+    except RefusedSql:
+        return False
+    return True
+
+
+def is_left_behind(memory: Remembered, after: StructType, changes: Sequence[Change]) -> bool:
+    """Say whether a condition no longer means the columns that it was validated over; `after` is the new schema."""
+    moved = [c for c in changes if isinstance(c, RenameColumn | DropColumn) and c.path[0] in memory.columns]
+    return any(len(change.path) == 1 for change in moved) or (bool(moved) and not is_readable(memory, after))
+
+
 def audited(bookkeeping: Mapping[str, str], written: frozenset[str] | None) -> tuple[RowCheck, ...]:
     """Return what rows written anew must fulfil; `written` are the columns that got values, None: all of them."""
     return tuple(
@@ -77,6 +101,7 @@ def recheck(current: Observed) -> Operation | None:
     checks = audited(current.bookkeeping, None)
     if not checks or current.version.snapshot_id is None:
         return None
+    _require_columns(current)
     statistics = current.statistics
     sqls = [check.sql for check in checks]
     return Operation(
@@ -87,6 +112,16 @@ def recheck(current: Observed) -> Operation | None:
         cost=Cost(files_read=statistics.files or 0, bytes_read=statistics.bytes or 0),
         work=Validate(checks=checks),
     )
+
+
+def _require_columns(current: Observed) -> None:
+    for name, memory in sorted(remembered(current.bookkeeping).items()):
+        if memory is not None and not is_readable(memory, current.spec.schema):
+            raise InvalidTable(
+                f"Constraint {name} ({memory.check}) does not fit the columns of {current.spec.ident} any more; "
+                "nothing was scanned.",
+                hint="State it in the manifest over the columns there are, or state constraints without it; apply.",
+            )
 
 
 def needs_scan(desired: Desired, current: Observed | None) -> bool:
@@ -104,7 +139,7 @@ def plan_constraints(
     changes: tuple[Change, ...],
     changing: frozenset[str] = frozenset(),
 ) -> Planned:
-    """Compare the declared constraints with those the table remembers; unstated ones stay as they are.
+    """Compare the declared constraints with those the table remembers; without a statement `plan_kept` says what stays.
 
     `changing` are the columns that are being converted to another type.
     """
@@ -116,19 +151,23 @@ def plan_constraints(
     checks: list[RowCheck] = []
     findings: list[Finding] = []
     for constraint in desired.constraints:
-        if _is_unchanged(constraint, live.get(constraint.name)):
+        before = live.get(constraint.name)
+        is_stale = before is not None and is_left_behind(before, target.schema, changes)
+        if _is_unchanged(constraint, before) and not is_stale:
             continue
         memory = _read(desired, constraint, target)
         if isinstance(memory, Finding):
             findings.append(memory)
             continue
+        key = PREFIX + constraint.name
         late = _not_there_yet(memory, current, changes, changing)
         if late:
+            if is_stale:
+                made.append(UnsetProperty(key=key, before=bookkeeping[key]))
             message = f"Constraint {constraint.name} waits for {', '.join(late)}: apply again when this plan is done."
             findings.append(finding("LK218", message))
             continue
-        key = PREFIX + constraint.name
-        made.append(SetProperty(key=key, before=bookkeeping.get(key), after=_ENCODER.encode(memory).decode()))
+        made.append(SetProperty(key=key, before=bookkeeping.get(key), after=encoded(memory)))
         if current is not None and current.version.snapshot_id is not None:
             checks.append(RowCheck(fault=f"break constraint {constraint.name}", sql=memory.check))
     stated = {constraint.name for constraint in desired.constraints}

@@ -387,7 +387,8 @@ _DATA = (
         "A constraint waits for its columns",
         WARNING,
         why="The rows are scanned before anything is committed, so a constraint over a column that the same plan adds, "
-        "renames or converts cannot be checked yet. The rest of the plan goes ahead without it.",
+        "renames or converts cannot be checked yet. The rest of the plan goes ahead without it. An undo scans nothing: "
+        "a constraint does not come back with it when rows have come since.",
         before="# live: id\ncolumns:\n  - {name: id, type: long}\n"
         "  - {name: twice, type: long, computed: {expression: 'id * 2'}}\n"
         "constraints: [{name: even, check: 'twice % 2 = 0'}]\n",
@@ -476,6 +477,16 @@ _DATA = (
         before="indexes: [{name: by_both, columns: [order_id, line], type: zorder}]\n",
         after="indexes: [{name: by_both, columns: [order_id, line], type: zorder, rewriteExisting: true}]\n",
         fix="Add `rewriteExisting: true` to it.",
+    ),
+    _kind(
+        "LK227",
+        "A constraint loses its column",
+        ERROR,
+        why="The table remembers a constraint that the manifest does not state, so it stays, and follows a column that "
+        "is renamed. Without the column, or with a field inside it under another name, nobody could check it any more.",
+        before="# live: id, amount, and constraint positive: amount >= 0\ncolumns:\n  - {name: id, type: long}\n",
+        after="columns:\n  - {name: id, type: long}\nconstraints: []\n",
+        fix="State `constraints`: with a condition over the new columns, or without it (`[]`) to take it back.",
     ),
 )
 

@@ -6,7 +6,7 @@ only a table that belongs to somebody else is an exception.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -25,6 +25,7 @@ from reconciler.plan.distinct_counts import plan_counts
 from reconciler.plan.findings import suppress
 from reconciler.plan.hashing import compared_properties, desired_hash, operation_id, past_hash, plan_hash
 from reconciler.plan.impacts import impact_findings
+from reconciler.plan.kept_constraints import plan_kept, plan_undone
 from reconciler.plan.lineage import Lineage
 from reconciler.plan.operations import Finding, Note, Operation, OperationClass, OperationKind, Plan, Severity
 from reconciler.plan.rewrites import built_at_first, plan_rewrites
@@ -61,7 +62,10 @@ def plan(
     `readers` are the views that read this table, needed only when `impacts.concerns_views` says so of what was planned.
     """
     swaps = plan_swaps(types, current, binding.spec, changes, files) if types is not None else Swaps()
-    constraints = plan_constraints(desired, current, binding.spec, changes, swaps.changing)
+    if desired.constraints is None:
+        constraints = plan_kept(current, binding.spec, changes)
+    else:
+        constraints = plan_constraints(desired, current, binding.spec, changes, swaps.changing)
     changes = (*changes, *constraints.changes)
     adoption = _adoption(desired, current, changes, take_ownership=take_ownership)
     changes = (*adoption, *changes)
@@ -125,14 +129,22 @@ def plan_undo(
     dialect: Dialect,
     files: tuple[DataFile, ...] | None = None,
     take_ownership: bool = False,
+    constraints: Mapping[str, str | None] | None = None,
+    has_same_rows: bool = False,
 ) -> Plan:
-    """Plan to go back to a past spec: dropped columns return under their former field ids, with their data."""
+    """Plan to go back to a past spec: dropped columns return under their former field ids, with their data.
+
+    `constraints` are the values that the undone plans replaced, `has_same_rows`: none have come since.
+    """
     _require_owner(owner, current, take_ownership=take_ownership)
-    changes = diff(current.spec, past)
+    undone = plan_undone(current, past, constraints or {}, has_same_rows=has_same_rows)
+    changes = (*diff(current.spec, past), *undone.changes)
     wanted = past_hash(past, current.version.snapshot_id)
-    return _plan_against(
+    made = _plan_against(
         current, past, changes, owner=owner, catalog=catalog, dialect=dialect, wanted=wanted, files=files
     )
+    guards = made.guards_snapshot or undone.guards_snapshot
+    return msgspec.structs.replace(made, findings=(*made.findings, *undone.findings), guards_snapshot=guards)
 
 
 def plan_offline(before: Desired | None, after: Desired, *, dialect: Dialect, now_ms: int) -> Plan:

@@ -69,6 +69,23 @@ def test_undo_of_a_rename_a_property_and_a_partitioning_at_once(lab: Lab) -> Non
     assert lab.rows() == [{"id": 1, "note": "kept"}]
 
 
+def test_a_constraint_follows_its_renamed_column_and_the_way_back(lab: Lab) -> None:
+    former = lab.apply([ID, NOTE], "constraints: [{name: said, check: \"note <> ''\"}]").read_text()
+    lab.apply([ID, "name: remark, type: string, renamedFrom: note"])
+    assert "`remark`" in lab.table().properties["laketable.constraint.said"]
+    lab.ok("undo", "sales.orders", "--auto-approve")
+    lab.write("orders.yaml", former)
+    assert lab.run("plan", "-f", "orders.yaml", "--detailed-exitcode").code == 0
+
+
+def test_undo_of_a_changed_constraint_brings_the_former_one_back(lab: Lab) -> None:
+    former = lab.apply([ID], "constraints: [{name: positive, check: 'id >= 0'}]").read_text()
+    lab.apply([ID], "constraints: [{name: positive, check: 'id > 0'}]")
+    lab.ok("undo", "sales.orders", "--auto-approve")
+    lab.write("orders.yaml", former)
+    assert lab.run("plan", "-f", "orders.yaml", "--detailed-exitcode").code == 0
+
+
 def test_nothing_to_undo_is_one_line(lab: Lab) -> None:
     lab.apply([ID])
     lab.catalog().create_table("sales.theirs", lab.table().schema())

@@ -6,7 +6,7 @@ one that was never managed is somebody else's. `bind` reads it, the pipeline wri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -40,13 +40,22 @@ COMMIT = "commit"
 """The kind of a history record that a metadata commit wrote."""
 
 
+class OwnershipChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a commit made ours, and what was ours until then: field ids, printed as ranges, and property keys."""
+
+    gained_columns: str = ""
+    lost_columns: str = ""
+    gained_properties: tuple[str, ...] = ()
+    lost_properties: tuple[str, ...] = ()
+
+
 class HistoryRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One commit of ours: what was applied, and the ids the table had before, which `undo` goes back to.
 
     `properties` holds the values that the commit replaced (None: the key was not there); None as a whole says that
-    they were too large to remember. Ids of None: the commit created the table. A data operation's record has its kind
-    and id, what it was estimated to rewrite and what it did, and the snapshot it made (`published_id`); upkeep has no
-    plan.
+    they were too large to remember, and so it is with `ownership`. Ids of None: the commit created the table. A data
+    operation's record has its kind and id, what it was estimated to rewrite and what it did, and the snapshot it made
+    (`published_id`); upkeep has no plan.
     """
 
     plan: str
@@ -66,6 +75,7 @@ class HistoryRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     rows: int = 0
     duration_ms: int = 0
     properties: Mapping[str, str | None] | None = None
+    ownership: OwnershipChange | None = None
 
 
 class Tracked(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,6 +202,8 @@ def append_history(bookkeeping: Bookkeeping, record: HistoryRecord) -> Bookkeepi
     """
     if record.properties is not None and len(_ENCODER.encode(record.properties)) > BEFORE_VALUES_BYTES:
         record = msgspec.structs.replace(record, properties=None)
+    if record.ownership is not None and len(_ENCODER.encode(record.ownership)) > BEFORE_VALUES_BYTES:
+        record = msgspec.structs.replace(record, ownership=None)
     before = tuple(r for r in bookkeeping.history if record.plan or r.plan or r.kind != record.kind)
     kept = (*before, record)[-HISTORY_RECORDS:]
     while len(kept) > 1 and len(_ENCODER.encode(kept)) > HISTORY_BYTES:
@@ -221,16 +233,42 @@ def managed_after(desired: Desired, target: TableSpec, bookkeeping: Bookkeeping,
     )
 
 
-def restored(bookkeeping: Bookkeeping, target: TableSpec, before: TableSpec) -> Bookkeeping:
-    """Return the memory after an undo: what was managed and is still there, and what came back."""
-    live = frozenset(field_ids(target.schema))
-    columns = live - frozenset(field_ids(before.schema))
-    properties = target.properties.keys() - before.properties.keys()
+def ownership_change(before: Bookkeeping, after: Bookkeeping) -> OwnershipChange:
+    """Say how a commit changes which columns and properties are ours."""
+    return OwnershipChange(
+        gained_columns=_print_ranges(after.columns - before.columns),
+        lost_columns=_print_ranges(before.columns - after.columns),
+        gained_properties=tuple(sorted(after.properties - before.properties)),
+        lost_properties=tuple(sorted(before.properties - after.properties)),
+    )
+
+
+def restored(
+    bookkeeping: Bookkeeping, target: TableSpec, before: TableSpec, undone: Sequence[HistoryRecord]
+) -> Bookkeeping:
+    """Return the memory after an undo: ours is what was ours before the `undone` records, as far as it is there.
+
+    Where they do not tell, as those of former versions, it is what is ours now and what came back.
+    """
+    changes = [record.ownership for record in undone if record.kind == COMMIT]
+    told = [change for change in changes if change is not None]
+    columns, properties = bookkeeping.columns, bookkeeping.properties
+    if len(told) < len(changes):
+        columns |= frozenset(field_ids(target.schema)).difference(field_ids(before.schema))
+        properties |= target.properties.keys() - before.properties.keys()
+    else:
+        for change in reversed(told):
+            columns = (columns - _ids(change.gained_columns)) | _ids(change.lost_columns)
+            properties = properties.difference(change.gained_properties).union(change.lost_properties)
     return msgspec.structs.replace(
         bookkeeping,
-        columns=(bookkeeping.columns & live) | columns,
-        properties=(bookkeeping.properties & target.properties.keys()) | properties,
+        columns=columns.intersection(field_ids(target.schema)),
+        properties=properties & target.properties.keys(),
     )
+
+
+def _ids(text: str) -> frozenset[int]:
+    return managed_columns({COLUMNS: text})
 
 
 def _pins_after(desired: Desired, target: TableSpec, bookkeeping: Bookkeeping, now_ms: int) -> Mapping[str, int]:

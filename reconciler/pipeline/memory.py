@@ -41,11 +41,13 @@ def memory_changes(
         current.spec if current else None, changes, last_field_id=current.version.last_field_id if current else None
     )
     if request.is_undo and current:
-        managed = bookkeeping.restored(known, target, current.spec)
+        managed = bookkeeping.restored(known, target, current.spec, request.undone)
     else:
         managed = bookkeeping.managed_after(desired, target, known, now_ms=now_ms)
     managed = msgspec.structs.replace(managed, tracked=tracked_after(managed.tracked, changes, now_ms=now_ms))
     record = _record(current, changes, made, actor=actor, now_ms=now_ms)
+    if current is not None:
+        record = msgspec.structs.replace(record, ownership=bookkeeping.ownership_change(known, managed))
     managed = msgspec.structs.replace(
         bookkeeping.append_history(managed, record), approved=approval_of(made, current, actor=actor)
     )

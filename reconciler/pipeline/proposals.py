@@ -42,7 +42,8 @@ from reconciler.ports import CatalogProvider
 class Request(msgspec.Struct, frozen=True):
     """One manifest against one catalog; `source` is its file:line, `actor` who acts, for the history.
 
-    `command` is what to run again, when that is not `apply`.
+    `command` is what to run again, when that is not `apply`. `undone` are the records of the plans that an undo takes
+    back.
 
     `view` is what a materialized view reads, `readers` finds the views of the catalog; the whole run tells both.
 
@@ -55,6 +56,7 @@ class Request(msgspec.Struct, frozen=True):
     policies: tuple[Policy, ...] = ()
     source: str = ""
     is_undo: bool = False
+    undone: tuple[bookkeeping.HistoryRecord, ...] = ()
     runtime: str = "local"
     actor: str = ""
     command: str = ""

@@ -61,6 +61,7 @@ def propose_undo(
             "version, ownership and properties above 1 KiB stay as they are, and so does how files are laid out.",
             hint="Change the manifest instead, and apply it.",
         )
+    request = msgspec.structs.replace(request, undone=since)
     return _judged(made, request, current, approval, now_ms=now_ms)
 
 

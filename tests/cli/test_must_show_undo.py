@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pyiceberg.types import StringType
+
 from tests.cli.lab import Lab
 
 ID = "name: id, type: long"
@@ -127,6 +129,31 @@ def test_a_property_that_came_back_is_ours_again(lab: Lab) -> None:
     assert lab.run("plan", "-f", "orders.yaml", "--detailed-exitcode").code == 2, "the manifest still says otherwise"
     lab.ok("apply", "-f", "orders.yaml", "--auto-approve")
     assert "purpose" not in lab.table().properties
+
+
+def test_undo_leaves_somebody_elses_property_theirs(lab: Lab) -> None:
+    former = lab.apply([ID]).read_text()
+    lab.table().transaction().set_properties(purpose="theirs").commit_transaction()
+    lab.apply([ID], "properties: {purpose: audit}")
+    lab.ok("undo", "sales.orders", "--auto-approve")
+    lab.write("orders.yaml", former)
+    assert lab.table().properties["purpose"] == "theirs"
+    assert lab.run("plan", "-f", "orders.yaml", "--detailed-exitcode").code == 0
+
+
+def test_undo_leaves_somebody_elses_column_theirs_and_a_redo_drops_it_again(lab: Lab) -> None:
+    former = lab.apply([ID]).read_text()
+    with lab.table().update_schema() as update:
+        update.add_column("theirs", StringType())
+    path = lab.manifest([ID], "unmanagedColumns: Drop")
+    lab.ok("apply", "-f", path, "--approve", lab.plan_hash("-f", path))
+    lab.ok("undo", "sales.orders", "--auto-approve")
+    lab.write("orders.yaml", former)
+    assert list(lab.columns()) == ["id", "theirs"]
+    assert lab.run("plan", "-f", "orders.yaml", "--detailed-exitcode").code == 0
+    again = lab.run("undo", "sales.orders", "--auto-approve")
+    lab.ok("undo", "sales.orders", "--approve", again.out.rsplit("--approve ", 1)[1].split()[0])
+    assert list(lab.columns()) == ["id"]
 
 
 def test_what_undo_cannot_bring_back_is_said(lab: Lab) -> None:

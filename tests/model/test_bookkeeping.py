@@ -15,11 +15,14 @@ from reconciler.model.bookkeeping import (
     Approved,
     Bookkeeping,
     HistoryRecord,
+    OwnershipChange,
     Tracked,
     append_history,
     managed_after,
     managed_columns,
+    ownership_change,
     read,
+    restored,
     write,
 )
 from reconciler.model.table import DesiredRef, RefKind
@@ -169,3 +172,41 @@ def test_of_upkeep_only_the_last_record_of_a_kind_stays_and_plans_are_never_crow
         ("compact", 29),
         ("expire-snapshots", 29),
     ]
+
+
+# ---------------------------------------------------------------- after an undo
+
+BEFORE = Bookkeeping(columns=frozenset({1, 2}), properties=frozenset({"ours"}))
+AFTER = Bookkeeping(columns=frozenset({1, 4}), properties=frozenset({"theirs"}))
+PAST = spec(field(1, "id"), field(2, "note"), field(3, "strange"), properties={"ours": "1", "theirs": "111"})
+NOW = spec(field(1, "id"), field(4, "added"), properties={"theirs": "222"})
+
+
+def told(before: Bookkeeping, after: Bookkeeping) -> HistoryRecord:
+    return msgspec.structs.replace(RECORD, ownership=ownership_change(before, after))
+
+
+@pytest.mark.parametrize(
+    "undone",
+    [
+        pytest.param((told(BEFORE, AFTER),), id="one plan"),
+        pytest.param((told(BEFORE, FULL), told(FULL, AFTER)), id="two plans"),
+        pytest.param((told(BEFORE, AFTER), msgspec.structs.replace(RECORD, kind="backfill")), id="a data operation"),
+    ],
+)
+def test_undo_gives_back_what_was_ours_and_no_more(undone: tuple[HistoryRecord, ...]) -> None:
+    after = restored(AFTER, PAST, NOW, undone)
+    assert (after.columns, after.properties) == (BEFORE.columns, BEFORE.properties)
+
+
+def test_records_that_tell_no_ownership_make_ours_what_came_back() -> None:
+    after = restored(AFTER, PAST, NOW, (RECORD, told(BEFORE, AFTER)))
+    assert after.columns == {1, 2, 3}
+    assert after.properties == {"ours", "theirs"}
+
+
+def test_a_damaged_or_huge_change_of_ownership_costs_nothing() -> None:
+    damaged = msgspec.structs.replace(RECORD, ownership=OwnershipChange(lost_columns="1-2000000000"))
+    assert restored(AFTER, PAST, NOW, (damaged,)).columns == {1}
+    huge = Bookkeeping(properties=frozenset(f"property.{number}" for number in range(200)))
+    assert append_history(Bookkeeping(), told(Bookkeeping(), huge)).history == (RECORD,)

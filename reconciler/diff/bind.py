@@ -14,9 +14,11 @@ import msgspec
 from reconciler.diff.bind_columns import bind_columns, create_columns
 from reconciler.diff.bind_layout import bind_identifier_fields, bind_partitioning, bind_sort_order
 from reconciler.diff.bind_refs import bind_refs
+from reconciler.diff.column_properties import follow_columns, missing_columns
 from reconciler.diff.problems import Problem, ProblemKind
 from reconciler.model.bookkeeping import managed_properties
 from reconciler.model.table import Desired, Observed, TableFormat, TableSpec
+from reconciler.model.types import StructType
 
 DEFAULT_FORMAT_VERSION = 2
 
@@ -58,7 +60,8 @@ def _bind_new(desired: Desired, now_ms: int) -> Binding:
         properties={**NEW_TABLE_PROPERTIES.get(desired.format, {}), **desired.properties},
         refs=refs,
     )
-    return Binding(spec=spec, problems=(*missing_identifiers, *missing_sources, *missing_sorts, *ref_problems))
+    problems = (*missing_identifiers, *missing_sources, *missing_sorts, *ref_problems)
+    return Binding(spec=spec, problems=(*problems, *missing_columns(desired.properties, schema)))
 
 
 def _bind_live(desired: Desired, current: Observed, now_ms: int) -> Binding:
@@ -75,6 +78,7 @@ def _bind_live(desired: Desired, current: Observed, now_ms: int) -> Binding:
     problems += found
     refs, found = bind_refs(desired, current, now_ms=now_ms)
     problems += found
+    problems += missing_columns(desired.properties, schema)
     spec = TableSpec(
         ident=desired.ident,
         format=live.format,
@@ -84,7 +88,7 @@ def _bind_live(desired: Desired, current: Observed, now_ms: int) -> Binding:
         identifier_field_ids=identifiers,
         partitioning=partitioning,
         sort_order=sort_order,
-        properties=_bind_properties(desired, current),
+        properties=_bind_properties(desired, current, schema),
         refs=refs,
     )
     return Binding(spec=spec, problems=tuple(problems))
@@ -100,10 +104,12 @@ def _table_problems(desired: Desired, live: TableSpec) -> Iterator[Problem]:
         yield Problem(kind=ProblemKind.LOCATION_DIFFERS, before=live.location or "", after=desired.location)
 
 
-def _bind_properties(desired: Desired, current: Observed) -> Mapping[str, str]:
+def _bind_properties(desired: Desired, current: Observed, schema: StructType) -> Mapping[str, str]:
     """Set what the manifest states, remove what it stated once; every other key belongs to somebody else."""
-    live = current.spec.properties
-    stale = (managed_properties(current.bookkeeping) - desired.properties.keys()) & live.keys()
+    managed = managed_properties(current.bookkeeping)
+    kept = managed | desired.properties.keys()
+    live = follow_columns(current.spec.properties, current.spec.schema, schema, kept=kept)
+    stale = (managed - desired.properties.keys()) & live.keys()
     if not stale and desired.properties.items() <= live.items():
         return live
     return {key: value for key, value in {**live, **desired.properties}.items() if key not in stale}

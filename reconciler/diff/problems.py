@@ -20,6 +20,8 @@ class ProblemKind(StrEnum):
     UNMANAGED_COLUMN = "unmanaged-column"
     COLUMN_NOT_FOUND = "column-not-found"
     COLUMN_IN_USE = "column-in-use"
+    METRICS_COLUMN_MISSING = "metrics-column-missing"
+    PROPERTY_COLUMN_MISSING = "property-column-missing"
     LOCATION_DIFFERS = "location-differs"
     FORMAT_DOWNGRADE = "format-downgrade"
     FORMAT_DIFFERS = "format-differs"

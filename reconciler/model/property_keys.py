@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from reconciler.model.column_keys import PER_COLUMN
+
 COMMENT = "comment"
 DISTRIBUTION_MODE = "write.distribution-mode"
 
@@ -129,13 +131,6 @@ KNOWN_KEYS = (
     "compatibility.snapshot-id-inheritance.enabled",
 )
 _KNOWN = frozenset(KNOWN_KEYS)
-_PER_COLUMN = (
-    "write.metadata.metrics.column.",
-    "write.parquet.bloom-filter-enabled.column.",
-    "write.parquet.bloom-filter-fpp.column.",
-    "write.parquet.bloom-filter-ndv.column.",
-    "write.parquet.stats-enabled.column.",
-)
 
 
 _CODE_KEY = r".*[.-](impl|class|classname|factory|provider)|jars?([.-].*)?"
@@ -165,7 +160,7 @@ def refusal(key: str) -> tuple[str, str] | None:
         return None
     if not _VALID_KEY.fullmatch(key):
         return "a property key is 1 to 255 printable ASCII characters without spaces", ""
-    if key.startswith(_PER_COLUMN):
+    if key.startswith(PER_COLUMN):
         return None
     folded = key.lower()
     if folded in _RESERVED:
@@ -181,5 +176,5 @@ def _misspelling(key: str) -> tuple[str, str] | None:
     """A key of Iceberg's own families that is one slip away from a known one would silently do nothing."""
     from reconciler.model.suggestions import did_you_mean
 
-    hint = did_you_mean(key, (*KNOWN_KEYS, *_PER_COLUMN), cutoff=0.93)
+    hint = did_you_mean(key, (*KNOWN_KEYS, *PER_COLUMN), cutoff=0.93)
     return ("Iceberg knows no such key", hint) if hint else None

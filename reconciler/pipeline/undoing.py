@@ -8,6 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from reconciler.dialects import dialect_for
+from reconciler.diff.column_properties import follow_columns
 from reconciler.diff.diff import diff
 from reconciler.errors import CommitConflict, RefNotFound
 from reconciler.model import bookkeeping
@@ -97,12 +98,14 @@ def _past(request: Request, current: Observed, since: Sequence[HistoryRecord]) -
     ids = first.schema_id or 0, first.spec_id or 0, first.sort_order_id or 0
     past = request.catalog.get_past_spec(current.spec.ident, *ids)
     properties = dict(current.spec.properties)
-    for key, value in _replaced(since).items():
+    replaced = _replaced(since)
+    for key, value in replaced.items():
         if value is None:
             properties.pop(key, None)
         elif not key.startswith(BOOKKEEPING_PREFIX):
             properties[key] = value
-    return msgspec.structs.replace(past, properties=properties, refs=current.spec.refs)
+    followed = follow_columns(properties, current.spec.schema, past.schema, kept=replaced)
+    return msgspec.structs.replace(past, properties=followed, refs=current.spec.refs)
 
 
 def _replaced(since: Sequence[HistoryRecord]) -> dict[str, str | None]:

@@ -740,6 +740,31 @@ _HYGIENE = (
         after="tags: []\n",
         fix="Remove it from the manifest. While its snapshot is still there, a longer `retain` keeps it.",
     ),
+    _kind(
+        "LK608",
+        "A metrics property names no column",
+        ERROR,
+        suppressible=True,
+        why="Iceberg's Java library checks these keys whenever any property is set, and refuses while one of them "
+        "names a column that is not there: no Spark job could change the table's properties any more.",
+        before="columns:\n  - {name: total, type: long, renamedFrom: amount}\n"
+        "properties: {write.metadata.metrics.column.amount: full}\n",
+        after="columns:\n  - {name: total, type: long, renamedFrom: amount}\n"
+        "properties: {write.metadata.metrics.column.total: full}\n",
+        fix="Write the column's present name into the key, or remove the property.",
+    ),
+    _kind(
+        "LK609",
+        "A column's property names no column",
+        WARNING,
+        why="Bloom filters and statistics are turned on by keys that end in a column's name. A name that is no "
+        "column's does nothing, which a rename or a drop may have brought about.",
+        before="columns:\n  - {name: total, type: long, renamedFrom: amount}\n"
+        "properties: {write.parquet.stats-enabled.column.amount: 'false'}\n",
+        after="columns:\n  - {name: total, type: long, renamedFrom: amount}\n"
+        "properties: {write.parquet.stats-enabled.column.total: 'false'}\n",
+        fix="Write the column's present name into the key, or remove the property.",
+    ),
 )
 
 KINDS: tuple[FindingKind, ...] = (*_DESTRUCTIVE, *_DATA, *_CONSUMERS, *_READERS, *_COST, *_HYGIENE)

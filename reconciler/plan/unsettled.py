@@ -58,6 +58,16 @@ _TEXTS: dict[ProblemKind, tuple[str, str, str]] = {
         "Add {dotted} to the manifest, or set `unmanagedColumns` to Ignore, Adopt or Drop.",
     ),
     ProblemKind.LOCATION_DIFFERS: ("LK604", "The table lies at {before}, the manifest says {after}.", ""),
+    ProblemKind.METRICS_COLUMN_MISSING: (
+        "LK608",
+        "Property {before} names {after}, which is no column of {name}: Spark would refuse every further property.",
+        "",
+    ),
+    ProblemKind.PROPERTY_COLUMN_MISSING: (
+        "LK609",
+        "Property {before} names {after}, which is no column of {name}.",
+        "",
+    ),
     ProblemKind.COLUMN_NOT_FOUND: ("LK605", "There is no column {column}.", ""),
 }
 

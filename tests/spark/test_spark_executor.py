@@ -23,6 +23,8 @@ from reconciler.diff.changes import (
     SetProperty,
     UpgradeFormat,
 )
+from reconciler.diff.column_properties import follow_columns
+from reconciler.diff.diff import diff
 from reconciler.engines.session import spark_session
 from reconciler.engines.spark_metadata import SparkExecutor
 from reconciler.errors import (
@@ -35,6 +37,7 @@ from reconciler.errors import (
     TableNotFound,
     Unsupported,
 )
+from reconciler.model.column_keys import METRICS
 from reconciler.model.table import TableIdent, TableSpec
 from reconciler.model.types import Field, StructType
 from reconciler.ports import MetadataExecutor
@@ -204,6 +207,28 @@ def test_nothing_to_do_commits_nothing(workshop: Workshop, lake: str) -> None:
     outcome = workshop.spark_executors[lake].apply(before.observed.spec.ident, before.observed.version, ())
     assert outcome.version == before.observed.version
     assert workshop.read(before.observed.spec.ident, lake) == before
+
+
+@pytest.mark.parametrize("name", ["catalog", "spark"])
+def test_keys_of_columns_follow_them_so_that_spark_still_sets_properties(
+    workshop: Workshop, name: str, lake: str
+) -> None:
+    keys = {f"{METRICS}{column}": "full" for column in ("name", "address.zip", "items.sku", "items.element.qty")}
+    spec = workshop.fresh(msgspec.structs.replace(PLAIN, base={"properties": keys}), lake).observed.spec
+    names = {"address": "home", "items": "things"}
+    fields = (
+        msgspec.structs.replace(f, name=names.get(f.name, f.name)) for f in spec.schema.fields if f.name != "name"
+    )
+    schema = StructType(tuple(fields))
+    properties = follow_columns(spec.properties, spec.schema, schema, kept=())
+    target = msgspec.structs.replace(spec, schema=schema, properties=properties)
+    version = workshop.read(spec.ident, lake).observed.version
+    executor_of(workshop, name, lake).apply(spec.ident, version, diff(spec, target))
+    assert workshop.read(spec.ident, lake).observed.spec == target
+    assert {key for key in properties if key.startswith(METRICS)} == {
+        f"{METRICS}{column}" for column in ("home.zip", "things.sku", "things.element.qty")
+    }
+    workshop.spark.sql(f"ALTER TABLE {lake}.{spec.ident} SET TBLPROPERTIES ('team' = 'red')")
 
 
 def test_rename_and_drop(workshop: Workshop, lake: str) -> None:

@@ -57,13 +57,15 @@ def filled(frame: DataFrame, backfill: Backfill) -> DataFrame:
 
 
 def unfilled(frame: DataFrame, backfill: Backfill) -> DataFrame:
-    """Keep the rows that lack a value they could have."""
+    """Keep the rows that lack a value they could have; in a fill of what is computed anew, that have another one."""
     F = functions_of(frame)
 
     lacking = F.lit(False)
     for column in backfill.columns:
         value = F.expr(column.sql).cast(frame.schema[column.name].dataType)
-        lacks = frame[_quoted(column.name)].isNull() & value.isNotNull()
+        present = frame[_quoted(column.name)]
+        is_anew = backfill.is_fill and column.recompute
+        lacks = ~present.eqNullSafe(value) if is_anew else present.isNull() & value.isNotNull()
         if column.where is not None:
             lacks = F.expr(column.where) & lacks
         lacking = lacking | lacks

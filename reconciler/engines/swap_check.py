@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from reconciler.engines.data_state import OPERATION_STAMP
 from reconciler.engines.frames import functions_of
 from reconciler.engines.sql import identifier
 from reconciler.engines.validation import ScanStaged
 from reconciler.errors import RowsNotConverted
 from reconciler.plan.amounts import plural
+from reconciler.plan.data import fillers
 from reconciler.plan.row_work import Swap
 
 if TYPE_CHECKING:
@@ -19,13 +21,15 @@ if TYPE_CHECKING:
 
 
 class SwapCheck(ScanStaged):
-    """`Staged` for a SWAP; `rows` are those that are not converted yet, and could be."""
+    """`Staged` for a SWAP; `rows` are those whose twin has another value than theirs becomes."""
 
     def __init__(self, site: Site, work: Swap) -> None:
         super().__init__(site)
         self._work = work
+        self._filled: frozenset[str] = frozenset()
 
     def _scan(self, head: int) -> None:
+        self._filled = self._filled_files(head)
         found = self._count(head, self._wants, self._conditions)
         self.rows = max((count.rows for name, count in found.items() if name.startswith("missing")), default=0)
         if self.rows:
@@ -41,8 +45,18 @@ class SwapCheck(ScanStaged):
                         hint="Correct those rows, or change `using` or `onCastFailure`; then apply again.",
                     )
 
+    def _filled_files(self, head: int) -> frozenset[str]:
+        """Name the files that backfills of the twins wrote: others may have copied a twin beside a new value."""
+        facts = self._site.table.facts()
+        ours = frozenset.intersection(*(fillers(facts.properties, column.new_id) for column in self._work.columns))
+        made = (s.snapshot_id for s in facts.ancestors(head) if s.summary.get(OPERATION_STAMP) in ours)
+        added = (file for snapshot_id in made for file in self._site.table.changed_files(snapshot_id)[0])
+        return frozenset(str(file.location()) for file in added)
+
     def _wants(self, file: Any) -> bool:
-        """Leave out files in which every row has the twin's value."""
+        """Leave out files that were filled, and in which every row has the twin's value."""
+        if str(file.location()) not in self._filled:
+            return True
         nulls = file.nullValueCounts()
         return nulls is None or any(nulls.get(column.new_id) != 0 for column in self._work.columns)
 

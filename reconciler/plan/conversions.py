@@ -37,8 +37,8 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     value: str
 
     def missing(self, twin: str) -> str:
-        """Find rows whose value could be converted and is not."""
-        return f"({quoted(twin)} IS NULL) AND (({self.value}) IS NOT NULL)"
+        """Find rows whose twin has not what their value becomes: not yet, or no longer."""
+        return f"NOT ({quoted(twin)} <=> ({self.value}))"
 
     @property
     def failed(self) -> str:

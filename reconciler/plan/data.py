@@ -15,6 +15,7 @@ import msgspec
 
 from reconciler.diff.apply import CannotApply, apply
 from reconciler.diff.changes import Change
+from reconciler.model import bookkeeping as books
 from reconciler.model.table import (
     BOOKKEEPING_PREFIX,
     Computed,
@@ -39,6 +40,7 @@ from reconciler.plan.operations import (
 )
 from reconciler.plan.splicing import leaf_ids, ways
 from reconciler.plan.table_work import Maintain
+from reconciler.plan.type_changes import twins
 
 COMPUTED_PREFIX = f"{BOOKKEEPING_PREFIX}computed."
 DONE_PREFIX = f"{BOOKKEEPING_PREFIX}done."
@@ -107,10 +109,30 @@ def done_key(operation: Operation) -> str:
 
 def remembered(bookkeeping: Mapping[str, str], field_id: int) -> Remembered | None:
     """Read what a table remembers of a computed column; a damaged value counts as absent."""
+    return _decoded(bookkeeping.get(computed_key(field_id)))
+
+
+def _decoded(text: str | None) -> Remembered | None:
     try:
-        return _MEMORY.decode(bookkeeping.get(computed_key(field_id)) or "null")
+        return _MEMORY.decode(text or "null")
     except ValueError:  # msgspec's decoding errors are ValueErrors too
         return None
+
+
+def fillers(bookkeeping: Mapping[str, str], field_id: int) -> frozenset[str]:
+    """Name the backfills that gave a column the values of its present expression, as far as history remembers."""
+    key, present = computed_key(field_id), remembered(bookkeeping, field_id)
+    found, after = set[str](), present
+    for record in reversed(books.read(bookkeeping).history):
+        if present is None or record.properties is None:
+            break
+        if key not in record.properties:
+            continue
+        is_backfill = record.kind == OperationKind.BACKFILL.value
+        if is_backfill and after is not None and after.expression == present.expression:
+            found.add(record.operation)
+        after = _decoded(record.properties[key])
+    return frozenset(found)
 
 
 def published_properties(backfill: Backfill) -> dict[str, str]:
@@ -214,16 +236,26 @@ def fill_operation(
     names: frozenset[str] | None = None,
     files: tuple[DataFile, ...] | None = None,
 ) -> Operation | None:
-    """Return the operation that fills rows written without their values since the last backfill; None: no column."""
+    """Return the operation that fills rows written without their values since the last backfill; None: no column.
+
+    A twin's rows are filled anew where the value that they are converted from has changed since.
+    """
     columns = []
+    converting = twins(current.bookkeeping)
     for field, rule in _columns(desired, current.spec):
         before = remembered(current.bookkeeping, field.id)
         if before is None or rule.on_change == _IGNORE or (names is not None and field.name not in names):
             continue
         column, refused = _read(field, rule, current.spec, frozenset())
         if column is not None and not refused and column.expression == before.expression:
-            column = msgspec.structs.replace(column, revision=before.revision, round=before.round + 1)
-            columns.append(column)
+            columns.append(
+                msgspec.structs.replace(
+                    column,
+                    revision=before.revision,
+                    round=before.round + 1,
+                    recompute=field.id in converting,
+                )
+            )
     if not columns or not _has_rows(current):
         return None
     fill = Backfill(columns=tuple(columns), is_fill=True)
@@ -365,7 +397,8 @@ def _backfill(current: Observed, target: TableSpec, backfill: Backfill, files: I
     id_ = data_operation_id(current.version.uuid, OperationKind.BACKFILL, arguments, revision)
     names = ", ".join(column.name for column in backfill.columns)
     resumes = branch_of(id_) in current.spec.refs
-    verb = "go on to" if resumes else "all rows:" if any(c.recompute for c in backfill.columns) else ""
+    is_anew = not backfill.is_fill and any(column.recompute for column in backfill.columns)
+    verb = "go on to" if resumes else "all rows:" if is_anew else ""
     fill = "fill rows without" if backfill.is_fill else "backfill"
     return Operation(
         id=id_,

@@ -38,8 +38,8 @@ class Validate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
 class SwappedColumn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A column whose converted twin takes its name.
 
-    `missing` finds rows whose value is not converted yet, `failed` (empty: they may stay NULL) those whose value cannot
-    be; both were printed anew. `required`: so must the twin be.
+    `missing` finds rows whose twin has another value than theirs becomes, `failed` (empty: they may stay NULL) those
+    whose value cannot be converted; both were printed anew. `required`: so must the twin be.
     """
 
     name: str

@@ -103,6 +103,11 @@ def memories(bookkeeping: Mapping[str, str]) -> dict[int, Remembered]:
     return found
 
 
+def twins(bookkeeping: Mapping[str, str]) -> frozenset[int]:
+    """Return the field ids of the twins that do not have their column's name yet."""
+    return frozenset(m.new for m in memories(bookkeeping).values() if m.swapped_ms is None)
+
+
 # ---------------------------------------------------------------- what a manifest means now
 
 

@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
+from reconciler import jobs
 from reconciler.diff.changes import RenameColumn
 from reconciler.engines.swap_check import SwapCheck
+from reconciler.model.table import Desired, TypeChange
+from reconciler.model.types import Field, StructType
 from reconciler.pipeline import swapping
-from reconciler.plan.events import Refused
+from reconciler.plan.events import Event, Progress, Refused
 from reconciler.plan.type_changes import memories
 from tests.data.applying import Applier
 from tests.data.kit import Killed, Lake, Shop, Writes
@@ -96,6 +100,82 @@ def test_rows_that_others_append_between_the_phases_are_converted_before_the_swa
         applier.ok(turning(table))
     assert arriving == []
     assert table.rows("id", "note") == converted(range(ROWS + 5))
+
+
+# ---------------------------------------------------------------- what others change before the exchange
+
+
+def killed(*args: object) -> None:
+    raise Killed
+
+
+def filled(table: Lake, desired: Desired) -> Lake:
+    """Convert until the twin is published, and be killed before the names are exchanged."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(jobs, "swap", killed)
+        with pytest.raises(Killed):
+            Applier(table).apply(desired)
+    assert [name for name in columns(table) if name.endswith("__lt_new")]
+    assert [name for name in table.branches() if not name.startswith("lt_undo_")] == []
+    return table
+
+
+def update(table: Lake, number: int, note: str) -> None:
+    table.spark.sql(f"UPDATE {table.name} SET note = {note} WHERE id = {number}")
+
+
+def scanned(events: list[Event]) -> list[str]:
+    return [e.step for e in events if isinstance(e, Progress) and e.step.startswith("scanning")]
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Null", "Quarantine"])
+def test_values_that_others_change_before_the_exchange_are_converted_anew(shop: Shop, policy: str) -> None:
+    table = fresh(shop)
+    filled(table, turning(table, on_cast_failure=policy))
+    write(table, range(ROWS, ROWS + 1))
+    update(table, 1, "'777'")
+    update(table, 2, "NULL")
+    update(table, ROWS, "'888'")
+    unreadable = [] if policy == "Fail" else [3]
+    for number in unreadable:
+        update(table, number, "'abc'")
+    Applier(table).ok(turning(table, on_cast_failure=policy))
+    changed = {1: 777, 2: None, ROWS: 888, **dict.fromkeys(unreadable)}
+    assert dict(table.rows("id", "note")) == {**dict(converted(range(ROWS))), **changed}
+
+
+def test_a_value_that_no_longer_converts_refuses_the_exchange_until_it_is_corrected(shop: Shop) -> None:
+    table = fresh(shop)
+    filled(table, turning(table))
+    update(table, 3, "'abc'")
+    last = Applier(table).refused(turning(table))
+    assert "The value of note cannot be converted in 1 row of 1 file; note is still what it was." in last.message
+    assert columns(table)["note"] == "string"
+    update(table, 3, "'31'")
+    Applier(table).ok(turning(table))
+    assert dict(table.rows("id", "note")) == {**dict(converted(range(ROWS))), 3: 31}
+
+
+def test_the_exchange_reads_only_files_that_the_conversion_did_not_write_or_left_a_null_in(shop: Shop) -> None:
+    table = fresh(shop)
+    filled(table, turning(table))
+    assert scanned(Applier(table).ok(turning(table))) == ["scanning 1 file"]  # that of the row without a value
+    table = fresh(shop)
+    filled(table, turning(table))
+    update(table, 1, "note")
+    assert scanned(Applier(table).ok(turning(table))) == ["scanning 2 files"]
+
+
+def test_a_value_that_is_not_equal_to_itself_is_converted_once(shop: Shop) -> None:
+    table = shop.fresh(files=0)
+    table.spark.sql(f"ALTER TABLE {table.name} ADD COLUMN rate double")
+    table.spark.sql(f"INSERT INTO {table.name} VALUES (1, 1, 'a', double('NaN')), (2, 1, 'b', 0.5)")
+    fields = (*table.wants().columns.fields, Field(name="rate", required=False, type="float"))
+    desired = msgspec.structs.replace(table.wants(), columns=StructType(fields), type_changes={"rate": TypeChange()})
+    filled(table, desired)
+    table.spark.sql(f"UPDATE {table.name} SET x = 2 WHERE id = 1")
+    Applier(table).ok(desired)
+    assert [str(rate) for _, rate in table.rows("id", "rate")] == ["nan", "0.5"]
 
 
 def swaps(args: tuple[Any, ...]) -> bool:

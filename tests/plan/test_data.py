@@ -11,6 +11,7 @@ import pytest
 from reconciler.dialects import dialect_for
 from reconciler.diff.bind import bind
 from reconciler.diff.diff import diff
+from reconciler.model.bookkeeping import COMMIT, HISTORY, HistoryRecord
 from reconciler.model.table import (
     Computed,
     DataFile,
@@ -29,6 +30,7 @@ from reconciler.plan.data import (
     data_operations,
     done_key,
     fill_operation,
+    fillers,
     memory_after,
     published_properties,
 )
@@ -203,3 +205,27 @@ def test_an_unfinished_fill_is_taken_up() -> None:
     )
     made = planned(wanted(), left)
     assert [o.id for o in data_operations(made)] == [fill.id]
+
+
+def test_only_backfills_of_the_present_expression_filled_a_column() -> None:
+    first, anew = '{"expression":"a"}', '{"expression":"b"}'
+    unknown = HistoryRecord(plan="p", time_ms=1, actor="x", kind="backfill", operation="old", properties=None)
+    records = [
+        made("other", "laketable.computed.4", None),
+        made("first", "laketable.computed.3", None),
+        made("anew", "laketable.computed.3", first),
+        made("rewritten", "laketable.computed.3", anew, kind="rewrite"),
+        made("filled", "laketable.computed.3", anew),
+        made("", "laketable.owner", None, kind=COMMIT),
+    ]
+    assert fillers(remembering(anew, *records), 3) == {"anew", "filled"}
+    assert fillers(remembering(anew, *records[:4], unknown, *records[4:]), 3) == {"filled"}
+    assert fillers(remembering("", *records), 3) == frozenset()
+
+
+def made(operation: str, key: str, before: str | None, *, kind: str = "backfill") -> HistoryRecord:
+    return HistoryRecord(plan="p", time_ms=1, actor="x", kind=kind, operation=operation, properties={key: before})
+
+
+def remembering(memory: str, *records: HistoryRecord) -> dict[str, str]:
+    return {"laketable.computed.3": memory, HISTORY: msgspec.json.encode(records).decode()}

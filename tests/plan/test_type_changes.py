@@ -21,7 +21,7 @@ from reconciler.model.table import (
 )
 from reconciler.model.types import Field, StructType
 from reconciler.plan.conversions import conversion
-from reconciler.plan.data import COMPUTED_PREFIX, memory_after, published_properties
+from reconciler.plan.data import COMPUTED_PREFIX, fill_operation, memory_after, published_properties
 from reconciler.plan.operations import Backfill, Operation, OperationClass, OperationKind, Plan
 from reconciler.plan.planner import plan
 from reconciler.plan.row_work import Swap, Validate
@@ -257,6 +257,18 @@ def test_a_default_is_of_the_converted_column_only() -> None:
     assert states[1].spec.schema.fields[-1].initial_default is None, "rows without a value must stay to be seen"
     defaults = {f.name: f.write_default for f in states[-1].spec.schema.fields}
     assert defaults == {"id": None, "amount": 7, "note": None, f"amount{OLD}": None}
+
+
+def test_rows_that_others_write_are_filled_anew_while_there_is_a_twin() -> None:
+    wish = manifest()
+    _, begun, full, _ = through(wish, live())
+    meant = expand(wish, full, now_ms=NOW_MS).desired
+    fill = fill_operation(meant, full)
+    assert fill is not None
+    assert isinstance(fill.work, Backfill)
+    assert [(c.name, c.recompute) for c in fill.work.columns] == [(f"amount{NEW}", True)]
+    assert fill.summary.startswith("fill rows without")
+    assert "<=>" in swap_of(planned(wish, begun)).work.columns[0].missing  # type: ignore[union-attr]
 
 
 # ---------------------------------------------------------------- refusals

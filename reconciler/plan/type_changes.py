@@ -226,24 +226,23 @@ def _latest(memory: Remembered, known: Mapping[int, Remembered]) -> int:
 
 
 def _checks(current: Observed, known: Mapping[int, Remembered], leaving: tuple[Kept, ...]) -> Iterator[RowCheck]:
-    """Want every value of a leaving column converted, unless it was said that it may be lost."""
+    """Want every value of a leaving column converted; what cannot be is lost only where that was said."""
     for kept in leaving:
         memory = known[kept.field.id]
-        if memory.rule.on_cast_failure == LENIENT:
-            continue
         schema = current.spec.schema
         try:
-            source = conversion(
+            how = conversion(
                 memory.rule,
                 str(kept.field.type),
                 memory.to,
                 name=kept.name,
                 stands_as=kept.field.name,
                 schema=schema,
-            ).source
+            )
+            wanted = how.value if memory.rule.on_cast_failure == LENIENT else how.source
         except RefusedSql:  # another column it reads is gone
-            source = quoted(kept.field.name)
-        lost = f"(({source}) IS NOT NULL) AND ({quoted(kept.name)} IS NULL)"
+            wanted = quoted(kept.field.name)
+        lost = f"(({wanted}) IS NOT NULL) AND ({quoted(kept.name)} IS NULL)"
         yield RowCheck(fault=f"have a value in {kept.field.name} and none in {kept.name}", sql=f"NOT ({lost})")
 
 

@@ -119,6 +119,19 @@ def test_values_that_do_not_convert_may_be_null_and_stay_in_the_former_column(ta
     assert (8, -1) in table.rows("id", "note")
 
 
+@pytest.mark.parametrize("policy", ["Fail", "Null", "Quarantine"])
+def test_what_a_late_writer_left_is_not_dropped_before_it_is_converted(table: Lake, policy: str) -> None:
+    desired = turning(table, on_cast_failure=policy)
+    Applier(table).ok(desired)
+    table.spark.sql(f"INSERT INTO {table.name} (id, x, note, note__lt_old) VALUES (200, 1, NULL, '4711')")
+    later = Applier(table, now_ms=WEEK_LATER)
+    last = later.refused(desired)
+    assert "1 row in 1 of 3 scanned files has a value in note__lt_old and none in note." in last.message
+    table.spark.sql(f"UPDATE {table.name} SET note = 4711 WHERE id = 200")
+    later.ok(desired)
+    assert (200, 4711) in table.rows("id", "note")
+
+
 def test_using_says_how_and_a_required_column_stays_required(table: Lake) -> None:
     desired = turning(table, "x", "string", using="coalesce(cast(x AS string), 'none')", required=True)
     Applier(table).ok(desired)

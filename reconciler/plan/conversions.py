@@ -1,7 +1,7 @@
 """How a value becomes one of another type: the default conversion, or the author's, printed as safe SQL.
 
-A default conversion loses nothing: a value that would be rounded or cut counts as one that does not convert. Whoever
-wants the rounding says so with `using`.
+A default conversion loses nothing and invents nothing: a value that would be rounded or cut counts as one that does not
+convert. Whoever wants the rounding says so with `using`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,16 @@ _WORDS = {
 }
 _MOMENTS = frozenset({"date", "timestamp", "timestamptz"})
 _NUMBERS = frozenset({"int", "long", "float", "double"})
-_MAX_DIGITS = 38
+_EXTREMES = {"int": 2**31 - 1, "long": 2**63 - 1}
+_SATURATING = frozenset({("int", "float"), ("long", "float"), ("long", "double")})
+"""The highest of these integers is no such float; a cast makes the next one of it, and back the integer again."""
+_DATE = "[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}"
+_TIME = "[0-9]{1,2}:[0-9]{1,2}(:[0-9]{1,2}([.][0-9]{0,6}0*)?)?"
+_MOMENT_TEXTS = {
+    "date": _DATE,
+    "timestamp": f"{_DATE}([T ]{_TIME})?",
+    "timestamptz": f"{_DATE}([T ]{_TIME}([^0-9.:].*)?)?",  # a zone may follow
+}
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,13 +93,44 @@ def _default(source: str, before: str, after: str) -> str:
     if word is None or back is None or not _converts(before, after):
         raise RefusedSql(f"there is no default conversion from {before} to {after}", "Say how with `using`.")
     value = f"TRY_CAST({source} AS {word})"
-    if (_is_number(before) and _is_number(after)) or (before in _MOMENTS and after in _MOMENTS):
-        return f"CASE WHEN TRY_CAST({value} AS {back}) = {source} THEN {value} END"
+    is_kept = ""
+    if before == "string":
+        is_kept = _text_is_kept(source, value, after)
+    elif (_is_number(before) and _is_number(after)) or (before in _MOMENTS and after in _MOMENTS):
+        is_kept = f"TRY_CAST({value} AS {back}) = {source}{_is_no_extreme(source, value, before, after)}"
+    return f"CASE WHEN {is_kept} THEN {value} END" if is_kept else value
+
+
+def _text_is_kept(source: str, value: str, after: str) -> str:
+    """Print what holds for a text of which nothing is lost; empty: the cast alone tells."""
     parts = decimal_parts(after)
-    if before == "string" and parts:
-        fraction = _MAX_DIGITS - (parts[0] - parts[1])  # all the digits that fit behind as many before the point
-        return f"CASE WHEN TRY_CAST({source} AS DECIMAL({_MAX_DIGITS}, {fraction})) = {value} THEN {value} END"
-    return value
+    if parts:
+        return _is_like(source, f"[+-]?[0-9]*([.][0-9]{{0,{parts[1]}}}0*)?")
+    if after in _MOMENT_TEXTS:
+        return _is_like(source, _MOMENT_TEXTS[after])
+    if after in ("float", "double"):
+        return f"{_digits(source)} = {_digits(f'TRY_CAST({value} AS STRING)')}"
+    return ""
+
+
+def _is_like(source: str, pattern: str) -> str:
+    from reconciler.sql.literals import quote_string
+
+    whole = rf"^\s*{pattern}\s*$"
+    return f"{source} RLIKE {quote_string(whole)}"
+
+
+def _digits(text: str) -> str:
+    """Print a number's significant digits: of the float nearest to it they are the same, or some were lost."""
+    return f"REGEXP_REPLACE(REGEXP_REPLACE({text}, '[eE].*|[^0-9]', ''), '^0+|0+$', '')"
+
+
+def _is_no_extreme(source: str, value: str, before: str, after: str) -> str:
+    if (before, after) in _SATURATING:
+        return f" AND {source} <> {_EXTREMES[before]}"
+    if (after, before) in _SATURATING:
+        return f" AND {value} <> {_EXTREMES[after]}"
+    return ""
 
 
 def _converts(before: str, after: str) -> bool:

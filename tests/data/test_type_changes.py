@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 
 import msgspec
@@ -208,6 +208,7 @@ def test_rounding_is_no_conversion_unless_it_is_asked_for(shop: Shop) -> None:
     assert [str(price) for _, price in table.rows("id", "price")] == ["1.50", "1.23"]
 
 
+LATE_DIGIT = f"'1.00{'0' * 40}4'"
 CONVERSIONS: list[tuple[str, str, dict[str, object]]] = [
     ("string", "int", {"'12'": 12, "' 12 '": 12, "'1.5'": None, "'x'": None, "''": None, "'99999999999'": None}),
     ("long", "int", {"5L": 5, "2147483648L": None}),
@@ -216,6 +217,62 @@ CONVERSIONS: list[tuple[str, str, dict[str, object]]] = [
     ("decimal(10,4)", "decimal(10,2)", {"1.5000BD": Decimal("1.50"), "1.2345BD": None}),
     ("string", "decimal(5,2)", {"'1.50'": Decimal("1.50"), "'1.505'": None, "'1234'": None}),
     ("timestamp", "date", {"timestamp_ntz'2026-01-02'": date(2026, 1, 2), "timestamp_ntz'2026-01-02 10:00'": None}),
+    ("string", "decimal(38,0)", {"'15'": Decimal(15), "'1.5'": None, "'1.0'": Decimal(1), "'9e2'": None}),
+    ("string", "decimal(38,10)", {"'0.1234567890'": Decimal("0.1234567890"), "'0.12345678904'": None}),
+    ("string", "decimal(37,1)", {"'1.0'": Decimal("1.0"), "'1.004'": None}),
+    ("string", "decimal(12,2)", {"' -1.5\t'": Decimal("-1.50"), "'.5'": Decimal("0.50"), LATE_DIGIT: None}),
+    ("string", "date", {"' 2026-01-02 '": date(2026, 1, 2), "'2024-01-01 23:59:59'": None, "'2024'": None}),
+    (
+        "string",
+        "timestamp",
+        {
+            "'2024-01-01T10:00:00.123456000'": datetime(2024, 1, 1, 10, 0, 0, 123456),
+            "'2024-01-01'": datetime(2024, 1, 1),
+            "'2024-01-01T10:00:00+05:00'": None,
+            "'2024-01-01T10:00:00Z'": None,
+            "'2024-01-01 10:00:00.1234567'": None,
+            "'2024'": None,
+        },
+    ),
+    (
+        "string",
+        "timestamptz",
+        {
+            "'2024-01-01 10:00:00'": datetime(2024, 1, 1, 10),
+            "'2024-01-01T10:00:00.5+05:00'": datetime(2024, 1, 1, 5, 0, 0, 500000),
+            "'2024-01-01 10:00:00 Europe/Berlin'": datetime(2024, 1, 1, 9),
+            "'10:00:00'": None,
+            "'T10:00:00'": None,
+            "'2024-01-01 10:00:00.123456789'": None,
+            "'2024-01-01 10:00:00.123456789Z'": None,
+        },
+    ),
+    ("string", "float", {"'0.5'": 0.5, "'16777216'": 16777216.0, "'16777217'": None, "'1e39'": None}),
+    (
+        "string",
+        "double",
+        {
+            "'0.10'": 0.1,
+            "'-1.5e3'": -1500.0,
+            "'0'": 0.0,
+            "'1e100'": 1e100,
+            "'1e999'": None,
+            "'1e-999'": None,
+            "'0.12345678901234567890'": None,
+            "'0.00000000000000000000000012345678901234567890'": None,
+            "'9007199254740993'": None,
+        },
+    ),
+    ("int", "float", {"16777216": 16777216.0, "16777217": None, "2147483647": None}),
+    (
+        "long",
+        "double",
+        {"4611686018427387904L": 2.0**62, "9223372036854775807L": None, "-9223372036854775808L": -(2.0**63)},
+    ),
+    ("long", "float", {"4611686018427387904L": 2.0**62, "9223372036854775807L": None}),
+    ("double", "long", {"4.611686018427387904E18D": 2**62, "9.223372036854775807E18D": None}),
+    ("float", "long", {"float('4.611686E18')": 4611686018427387904, "float('9.223372E18')": None}),
+    ("float", "int", {"float('16777216')": 16777216, "float('2147483648')": None}),
     ("string", "boolean", {"'true'": True, "'maybe'": None}),
     ("int", "string", {"7": "7"}),
 ]

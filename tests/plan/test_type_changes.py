@@ -322,6 +322,17 @@ def test_a_hostile_using_blocks_the_plan_and_is_in_no_operation(text: str) -> No
     [
         ("string", "int", "TRY_CAST(`a` AS INT)"),
         ("long", "int", "CASE WHEN TRY_CAST(TRY_CAST(`a` AS INT) AS BIGINT) = `a` THEN TRY_CAST(`a` AS INT) END"),
+        (
+            "long",
+            "double",
+            "CASE WHEN TRY_CAST(TRY_CAST(`a` AS DOUBLE) AS BIGINT) = `a` AND `a` <> 9223372036854775807 "
+            "THEN TRY_CAST(`a` AS DOUBLE) END",
+        ),
+        (
+            "string",
+            "decimal(5,2)",
+            r"CASE WHEN `a` RLIKE '^\\s*[+-]?[0-9]*([.][0-9]{0,2}0*)?\\s*$' THEN TRY_CAST(`a` AS DECIMAL(5, 2)) END",
+        ),
         ("int", "string", "TRY_CAST(`a` AS STRING)"),
         ("timestamptz", "string", "TRY_CAST(`a` AS STRING)"),
     ],

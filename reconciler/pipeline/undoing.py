@@ -26,6 +26,7 @@ from reconciler.plan.policy import approves
 from reconciler.plan.proofs import needs_data_files
 from reconciler.plan.restore import records_since, restore_operation, snapshot_named, with_parts
 from reconciler.plan.runtimes import within_runtime
+from reconciler.plan.type_changes import memories
 from reconciler.render.report import short_hash
 
 
@@ -52,6 +53,7 @@ def propose_undo(
         made = plan_drop(current, owner=request.desired.owner, catalog=request.catalog_name, dialect=dialect)
         return _judged(made, request, current, approval, now_ms=now_ms)
     past = _past(request, current, since)
+    _require_no_rows_of_others(current, past, since)
     made = _metadata_undo(request, current, past, since)
     target = _rows_before(since, past, current)
     if target is not None:
@@ -145,11 +147,7 @@ def _rows_before(since: Sequence[HistoryRecord], past: TableSpec, current: Obser
     if not changed:
         return None
     first = changed[0].snapshot_id
-    at = first
-    for record in since:
-        if record.kind != COMMIT and record.snapshot_id == at:
-            at = record.published_id
-    if first is None or at != current.version.snapshot_id:
+    if first is None or _followed(first, since) != current.version.snapshot_id:
         tag = undo_tag(changed[0].plan)
         raise CommitConflict(
             f"Others have committed to {current.spec.ident} since plan {short_hash(changed[0].plan)}; undoing its rows "
@@ -157,6 +155,29 @@ def _rows_before(since: Sequence[HistoryRecord], past: TableSpec, current: Obser
             hint=f"To do so all the same: 'laketable restore {current.spec.ident} --to {tag}'.",
         )
     return first
+
+
+def _followed(snapshot_id: int | None, records: Sequence[HistoryRecord]) -> int | None:
+    """Follow main from a snapshot through what we alone published."""
+    for record in records:
+        if record.kind != COMMIT and record.snapshot_id == snapshot_id:
+            snapshot_id = record.published_id
+    return snapshot_id
+
+
+def _require_no_rows_of_others(current: Observed, past: TableSpec, since: Sequence[HistoryRecord]) -> None:
+    """Refuse to take a converted column back once others wrote: the former one has no value of their rows."""
+    then = paths_by_id(past.schema)
+    for field_id, memory in memories(current.bookkeeping).items():
+        if memory.swapped_ms is None or field_id not in then or memory.new in then:
+            continue
+        at = max((n for n, r in enumerate(since) if r.kind == COMMIT and r.time_ms == memory.swapped_ms), default=None)
+        if at is None or _followed(since[at].snapshot_id, since[at:]) != current.version.snapshot_id:
+            raise CommitConflict(
+                f"Others have committed to {current.spec.ident} since {then[field_id][0]} got its new type; undoing "
+                "that would drop the values that they wrote.",
+                hint="State the former type with a `typeChange` in the manifest, and apply it: that converts them.",
+            )
 
 
 def _changed_values(record: HistoryRecord, fields: Mapping[int, object]) -> bool:

@@ -15,13 +15,14 @@ import pytest
 from reconciler import jobs
 from reconciler.diff.changes import RenameColumn
 from reconciler.engines.swap_check import SwapCheck
+from reconciler.errors import CommitConflict
 from reconciler.model.table import Desired, TypeChange
 from reconciler.model.types import Field, StructType
-from reconciler.pipeline import swapping
+from reconciler.pipeline import Approval, Request, execute, propose_undo, swapping
 from reconciler.plan.events import Event, Progress, Refused
 from reconciler.plan.type_changes import memories
 from tests.data.applying import Applier
-from tests.data.kit import Killed, Lake, Shop, Writes
+from tests.data.kit import NOW_MS, Killed, Lake, Shop, Writes
 from tests.data.test_type_changes import columns, converted, turning, write
 
 FILES = 2
@@ -229,11 +230,9 @@ def test_row_ids_and_defaults_of_a_v3_table(shop: Shop) -> None:
 
 
 def test_a_type_change_can_be_undone_as_a_whole_and_done_again(shop: Shop) -> None:
-    from reconciler.pipeline import Approval, Request, execute, propose_undo
-
     table = fresh(shop)
     converges(table)
-    request = Request.undo(table.ident, "test", table.catalog, table.catalog_name, ())
+    request = undoing(table)
     applier = Applier(table)
     proposal = propose_undo(request, table.observe(), Approval(), now_ms=applier.now_ms)
     assert proposal.plan is not None
@@ -246,3 +245,18 @@ def test_a_type_change_can_be_undone_as_a_whole_and_done_again(shop: Shop) -> No
     assert again.decision is not None
     assert again.decision.reasons  # it is asked for anew
     converges(table)
+
+
+def test_a_type_change_is_not_undone_once_others_wrote_values_of_the_new_type(shop: Shop) -> None:
+    table = fresh(shop)
+    converges(table)
+    table.spark.sql(f"INSERT INTO {table.name} (id, x, note) VALUES (100, 1, 12345)")
+    with pytest.raises(CommitConflict, match="since note got its new type; undoing that would drop the values"):
+        propose_undo(undoing(table), table.observe(), Approval(), now_ms=NOW_MS)
+    back = turning(table, to="string")
+    Applier(table).ok(back)
+    assert (100, "12345") in table.rows("id", "note")
+
+
+def undoing(table: Lake) -> Request:
+    return Request.undo(table.ident, "test", table.catalog, table.catalog_name, ())

@@ -202,6 +202,16 @@ _DESTRUCTIVE = (
         fix="Drop the tag and apply: it is made anew at main's head and follows main again; or remove it from the "
         "manifest.",
     ),
+    _kind(
+        "LK114",
+        "The table to rename is not there",
+        WARNING,
+        why="`renamedFrom` names a table that the catalog does not have, so a new, empty one is created. Where nothing "
+        "exists yet that is meant; otherwise it is a typing error, and the rows stay under the former name.",
+        before="# live: sales.orders\nidentifier: sales.purchases\nrenamedFrom: sales.order\n",
+        after="identifier: sales.purchases\nrenamedFrom: sales.orders\n",
+        fix="Correct the former name; or go ahead, where the table is new.",
+    ),
 )
 
 _DATA = (

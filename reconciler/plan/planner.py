@@ -22,7 +22,7 @@ from reconciler.plan.constraints import plan_constraints
 from reconciler.plan.data import plan_computed
 from reconciler.plan.dialect import Context, Dialect
 from reconciler.plan.distinct_counts import plan_counts
-from reconciler.plan.findings import suppress
+from reconciler.plan.findings import finding, suppress
 from reconciler.plan.hashing import compared_properties, desired_hash, operation_id, past_hash, plan_hash
 from reconciler.plan.impacts import impact_findings
 from reconciler.plan.kept_constraints import plan_kept, plan_undone
@@ -70,6 +70,9 @@ def plan(
     adoption = _adoption(desired, current, changes, take_ownership=take_ownership)
     changes = (*adoption, *changes)
     found = [problem_finding(desired, problem) for problem in binding.problems]
+    if current is None and desired.renamed_from is not None and catalog:
+        message = f"There is no table {desired.renamed_from} to rename: {desired.ident} is created, without rows."
+        found.append(finding("LK114", message))
     if current is not None and desired.refs:
         found += moved_by_others(desired, current)
     base = current.version if current else None

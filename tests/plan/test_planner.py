@@ -73,6 +73,17 @@ def test_a_table_rename_runs_first_and_alone() -> None:
     assert "LK103" in codes(made)
 
 
+def test_a_table_to_rename_that_is_not_there_is_told() -> None:
+    manifest = msgspec.structs.replace(desired(wanted("id", "long")), renamed_from=TableIdent(("sales",), "order"))
+    made = planned(manifest, None)
+    assert [found.message for found in made.findings if found.code == "LK114"] == [
+        "There is no table sales.order to rename: sales.orders is created, without rows."
+    ]
+    assert not made.is_blocked
+    assert "LK114" not in codes(planned(manifest, live(LIVE)))
+    assert "LK114" not in codes(plan_offline(None, manifest, dialect=ICEBERG, now_ms=NOW_MS))
+
+
 # ---------------------------------------------------------------- ownership
 
 

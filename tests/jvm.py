@@ -23,8 +23,9 @@ ROOT = Path(__file__).resolve().parents[1]
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SHORT = f"{SHORT_LIVED} -Xshare:auto -Xlog:disable -Xlog:all=error:stderr"
 # Spark makes classes without end, and each time there are more than ever before the whole heap is collected; a tenth of
-# the time of a long run went there.
-_ROOM = "-XX:MetaspaceSize=512m -Xms512m -Xmn256m"
+# the time of a long run went there. With one compiler only, the room for code is a fifth of what it is else: a long run
+# fills it.
+_ROOM = "-XX:MetaspaceSize=512m -Xms512m -Xmn256m -XX:ReservedCodeCacheSize=256m"
 
 
 @cache

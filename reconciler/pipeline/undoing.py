@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -19,8 +19,9 @@ from reconciler.pipeline.proposals import Approval, Proposal, Request, judged
 from reconciler.plan.approvals import released, undo_tag
 from reconciler.plan.constraints import PREFIX as CONSTRAINT_PREFIX
 from reconciler.plan.data import COMPUTED_PREFIX, DONE_PREFIX
+from reconciler.plan.findings import finding
 from reconciler.plan.hashing import past_hash, plan_hash
-from reconciler.plan.operations import OperationKind, Plan
+from reconciler.plan.operations import Finding, OperationKind, Plan
 from reconciler.plan.planner import plan_drop, plan_undo
 from reconciler.plan.policy import approves
 from reconciler.plan.proofs import needs_data_files
@@ -53,7 +54,6 @@ def propose_undo(
         made = plan_drop(current, owner=request.desired.owner, catalog=request.catalog_name, dialect=dialect)
         return _judged(made, request, current, approval, now_ms=now_ms)
     past = _past(request, current, since)
-    _require_no_rows_of_others(current, past, since)
     made = _metadata_undo(request, current, past, since)
     target = _rows_before(since, past, current)
     if target is not None:
@@ -64,6 +64,7 @@ def propose_undo(
             "version, ownership and properties above 1 KiB stay as they are, and so does how files are laid out.",
             hint="Change the manifest instead, and apply it.",
         )
+    made = msgspec.structs.replace(made, findings=(*made.findings, *_lost_to_others(current, past, since)))
     request = msgspec.structs.replace(request, undone=since)
     return _judged(made, request, current, approval, now_ms=now_ms)
 
@@ -165,19 +166,17 @@ def _followed(snapshot_id: int | None, records: Sequence[HistoryRecord]) -> int 
     return snapshot_id
 
 
-def _require_no_rows_of_others(current: Observed, past: TableSpec, since: Sequence[HistoryRecord]) -> None:
-    """Refuse to take a converted column back once others wrote: the former one has no value of their rows."""
+def _lost_to_others(current: Observed, past: TableSpec, since: Sequence[HistoryRecord]) -> Iterator[Finding]:
+    """Say which converted columns go although others wrote: the former one has no value of their rows."""
     then = paths_by_id(past.schema)
     for field_id, memory in memories(current.bookkeeping).items():
         if memory.swapped_ms is None or field_id not in then or memory.new in then:
             continue
         at = max((n for n, r in enumerate(since) if r.kind == COMMIT and r.time_ms == memory.swapped_ms), default=None)
         if at is None or _followed(since[at].snapshot_id, since[at:]) != current.version.snapshot_id:
-            raise CommitConflict(
-                f"Others have committed to {current.spec.ident} since {then[field_id][0]} got its new type; undoing "
-                "that would drop the values that they wrote.",
-                hint="State the former type with a `typeChange` in the manifest, and apply it: that converts them.",
-            )
+            (name, *_) = then[field_id]
+            message = f"Others have committed since {name} got its new type: what they wrote in it is lost."
+            yield finding("LK228", message, path=(name,))
 
 
 def _changed_values(record: HistoryRecord, fields: Mapping[int, object]) -> bool:

@@ -498,6 +498,17 @@ _DATA = (
         after="columns:\n  - {name: id, type: long}\nconstraints: []\n",
         fix="State `constraints`: with a condition over the new columns, or without it (`[]`) to take it back.",
     ),
+    _kind(
+        "LK228",
+        "An undo drops values that others wrote",
+        WARNING,
+        why="Undoing a type change gives the name back to the former column and drops the converted one. What others "
+        "wrote since the names were exchanged is in the converted column alone.",
+        before="laketable undo sales.orders   # others have written since amount became a decimal\n",
+        after="columns:\n  - {name: amount, type: string, typeChange: {strategy: ExpandContract}}\n",
+        fix="State the former type with a `typeChange` instead, which converts their values. Go on with the undo where "
+        "they shall go, as before a restore to a snapshot of that time.",
+    ),
 )
 
 _VIEW = """\

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -39,3 +40,23 @@ def text_map(session: SparkSession, found: Any) -> dict[str, str]:
     """Read a Java map of texts at once: walking it takes calls for every entry, and one that fails at its end."""
     mapper = jvm_of(session).com.fasterxml.jackson.databind.ObjectMapper()
     return msgspec.json.decode(mapper.writeValueAsString(found), type=dict[str, str])
+
+
+def field_of(java_class: Any, name: str) -> Any:
+    """Return a private field of a Java class."""
+    field = java_class.getDeclaredField(name)
+    field.setAccessible(True)
+    return field
+
+
+def answer_at_once(session: SparkSession) -> None:
+    """Have the JVM send long answers without a pause: after its first 8 KiB each waits 40 ms for an acknowledgement.
+
+    That is Nagle's algorithm, which the gateway leaves on, against TCP's delayed acknowledgements (RFC 1122, 4.2.3.2).
+    Its connections are private; where another Py4J keeps others, answers only take longer.
+    """
+    with contextlib.suppress(Exception):
+        server = session.sparkContext._gateway.java_gateway_server
+        connections = field_of(server.getClass().getSuperclass(), "connections").get(server)
+        for number in range(connections.size()):
+            connections.get(number).getSocket().setTcpNoDelay(True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from reconciler.engines.catalog_conf import extra_packages, spark_catalog_properties
 from reconciler.engines.class_archive import ClassArchive
+from reconciler.engines.gateway import answer_at_once
 from reconciler.engines.java import Java, find_java
 from reconciler.engines.jvm import SHORT, SMALL, UNCHECKED_ARROW, huge_pages
 from reconciler.engines.python_workers import unix_sockets
@@ -56,6 +57,7 @@ def spark_session(
     check_pyspark()
     session = _running(conf, settings or {}, short=short, is_small=is_small).newSession()
     check_spark(session.version)
+    answer_at_once(session)
     for key, value in conf.items():
         session.conf.set(key, value)
     return session

@@ -16,7 +16,7 @@ import msgspec
 from reconciler.diff import iceberg_commit as commits
 from reconciler.diff.apply import CannotApply, apply
 from reconciler.diff.changes import Change, CreateTable, DropTable, RenameTable
-from reconciler.engines.gateway import jvm_of
+from reconciler.engines.gateway import field_of, jvm_of
 from reconciler.engines.java_errors import COMMIT_FAILED, class_names, translate
 from reconciler.errors import (
     CommitConflict,
@@ -210,7 +210,8 @@ class SparkExecutor:
 
         Its client, path and headers are private; the pinned runtime and the conformance suite keep this honest.
         """
-        client, path, headers = (_private(operations, name) for name in ("client", "path", "mutationHeaders"))
+        own = operations.getClass()
+        client, path, headers = (field_of(own, name).get(operations) for name in ("client", "path", "mutationHeaders"))
         rest = self._iceberg.rest
         # all asserts in one call: until the catalog answers, another writer may be faster
         stated = msgspec.json.encode({"requirements": request.requirements, "updates": []}).decode()
@@ -283,9 +284,3 @@ class SparkExecutor:
 def _canonical(spec: TableSpec) -> TableSpec:
     """Spell types and defaults as they are read back."""
     return msgspec.structs.replace(spec, schema=StructType(canonical_fields(spec.schema.fields)))
-
-
-def _private(java_object: Any, name: str) -> Any:
-    field = java_object.getClass().getDeclaredField(name)
-    field.setAccessible(True)
-    return field.get(java_object)

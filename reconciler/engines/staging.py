@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from reconciler.engines.asserts import require, requirements
 from reconciler.engines.data_files import iterate, listed_rows
 from reconciler.engines.data_state import ROOT_STAMP, TableFacts, read_facts
+from reconciler.engines.gateway import field_of
 from reconciler.engines.java_errors import class_names, translate
 from reconciler.engines.site import Build, Change, Draft, FilesMoved, Merge, SnapshotKind, Start
 from reconciler.engines.spark_metadata import SparkExecutor, _Request
@@ -325,15 +326,9 @@ def _without_merging(update: Any) -> Any:
     with contextlib.suppress(Exception):
         producer = update.getClass().getSuperclass()
         for name in ("mergeManager", "deleteMergeManager"):
-            manager = _field(producer, name).get(update)
-            _field(manager.getClass().getSuperclass(), "mergeEnabled").setBoolean(manager, False)
+            manager = field_of(producer, name).get(update)
+            field_of(manager.getClass().getSuperclass(), "mergeEnabled").setBoolean(manager, False)
     return update
-
-
-def _field(owner: Any, name: str) -> Any:
-    field = owner.getDeclaredField(name)
-    field.setAccessible(True)
-    return field
 
 
 def pause(lost: int) -> None:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 def audit_constraints(site: Site, head: int, added: Sequence[Any]) -> None:
     """Raise InvalidTable when rows of the added files break a constraint over what was written."""
-    checks = audited(site.table.facts().properties, _written(site.operation.work))
+    facts = site.table.facts()
+    checks = audited(facts.properties, facts.schema(), _written(site.operation.work))
     if not checks or not added:
         return
     paths = {str(file.location()) for file in added}

@@ -71,13 +71,29 @@ def is_left_behind(memory: Remembered, after: StructType, changes: Sequence[Chan
     return any(len(change.path) == 1 for change in moved) or (bool(moved) and not is_readable(memory, after))
 
 
-def audited(bookkeeping: Mapping[str, str], written: frozenset[str] | None) -> tuple[RowCheck, ...]:
-    """Return what rows written anew must fulfil; `written` are the columns that got values, None: all of them."""
-    return tuple(
-        RowCheck(fault=f"break constraint {name}", sql=_parsed(name, memory))
+def _has_columns(memory: Remembered, schema: StructType) -> bool:
+    """Say whether a condition's columns are there: somebody else may have renamed or dropped one."""
+    return {field.name for field in schema.fields}.issuperset(memory.columns)
+
+
+def audited(bookkeeping: Mapping[str, str], schema: StructType, written: frozenset[str] | None) -> tuple[RowCheck, ...]:
+    """Return what rows written anew must fulfil; `written` are the columns that got values, None: all of them.
+
+    Raises InvalidTable when a condition cannot be evaluated over the table's columns: somebody renamed or dropped one.
+    """
+    found = {
+        name: memory
         for name, memory in sorted(remembered(bookkeeping).items())
         if memory is None or written is None or not written.isdisjoint(memory.columns)
-    )
+    }
+    checks = tuple(RowCheck(fault=f"break constraint {n}", sql=_parsed(n, memory)) for n, memory in found.items())
+    for name, memory in found.items():
+        if memory is not None and not is_readable(memory, schema):
+            raise InvalidTable(
+                f"Constraint {name} ({memory.check}) does not fit the table's columns any more.",
+                hint="State it in the manifest over the columns there are, or state constraints without it; apply.",
+            )
+    return checks
 
 
 def _parsed(name: str, memory: Remembered | None) -> str:
@@ -98,10 +114,9 @@ def _parsed(name: str, memory: Remembered | None) -> str:
 
 def recheck(current: Observed) -> Operation | None:
     """Return the scan that holds the rows there are, whoever wrote them, to what the table remembers; None: nothing."""
-    checks = audited(current.bookkeeping, None)
+    checks = audited(current.bookkeeping, current.spec.schema, None)
     if not checks or current.version.snapshot_id is None:
         return None
-    _require_columns(current)
     statistics = current.statistics
     sqls = [check.sql for check in checks]
     return Operation(
@@ -112,16 +127,6 @@ def recheck(current: Observed) -> Operation | None:
         cost=Cost(files_read=statistics.files or 0, bytes_read=statistics.bytes or 0),
         work=Validate(checks=checks),
     )
-
-
-def _require_columns(current: Observed) -> None:
-    for name, memory in sorted(remembered(current.bookkeeping).items()):
-        if memory is not None and not is_readable(memory, current.spec.schema):
-            raise InvalidTable(
-                f"Constraint {name} ({memory.check}) does not fit the columns of {current.spec.ident} any more; "
-                "nothing was scanned.",
-                hint="State it in the manifest over the columns there are, or state constraints without it; apply.",
-            )
 
 
 def needs_scan(desired: Desired, current: Observed | None) -> bool:
@@ -152,7 +157,9 @@ def plan_constraints(
     findings: list[Finding] = []
     for constraint in desired.constraints:
         before = live.get(constraint.name)
-        is_stale = before is not None and is_left_behind(before, target.schema, changes)
+        is_stale = before is not None and (
+            is_left_behind(before, target.schema, changes) or not _has_columns(before, target.schema)
+        )
         if _is_unchanged(constraint, before) and not is_stale:
             continue
         memory = _read(desired, constraint, target)

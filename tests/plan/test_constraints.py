@@ -83,16 +83,32 @@ def test_a_hostile_check_blocks_the_plan_and_is_in_no_operation(text: str) -> No
     "memory", ["{", "7", '{"check":"reflect(\'java.lang.System\',\'exit\',1)","columns":["amount"]}']
 )
 def test_a_property_that_somebody_else_wrote_runs_nowhere(memory: str) -> None:
-    for run in (lambda: audited(holding(evil=memory).bookkeeping, None), lambda: recheck(holding(evil=memory))):
+    for run in (lambda: audited(holding(evil=memory).bookkeeping, LIVE.schema, None), lambda: recheck(holding(evil=memory))):
         with pytest.raises(InvalidTable, match="evil is not what LakeTable wrote"):
             run()
 
 
 def test_only_what_was_written_is_audited() -> None:
     there = holding(positive='{"check":"`amount` >= 0","columns":["amount"]}').bookkeeping
-    assert [check.sql for check in audited(there, None)] == ["`amount` >= 0"]
-    assert audited(there, frozenset({"id"})) == ()
+    assert [check.sql for check in audited(there, LIVE.schema, None)] == ["`amount` >= 0"]
+    assert audited(there, LIVE.schema, frozenset({"id"})) == ()
     assert list(remembered(there)) == ["positive"]
+
+
+def test_what_no_column_fits_is_told_as_such_where_it_would_be_audited() -> None:
+    there = holding(old='{"check":"`gone` > 0","columns":["gone"]}').bookkeeping
+    assert audited(there, LIVE.schema, frozenset({"id"})) == ()
+    with pytest.raises(InvalidTable, match=r"Constraint old \(`gone` > 0\) does not fit the table's columns"):
+        audited(there, LIVE.schema, None)
+
+
+def test_a_stated_constraint_whose_column_somebody_dropped_is_refused() -> None:
+    (change,) = planned(wish(positive="amount >= 0"), live(LIVE), (file(1),)).changes
+    assert isinstance(change, SetProperty)
+    there = live(spec(field(1, "id", "long")))
+    there = msgspec.structs.replace(there, bookkeeping={**there.bookkeeping, PREFIX + "positive": change.after})
+    stated = (Constraint(name="positive", check="amount >= 0"),)
+    assert blocking(planned(desired(wanted("id", "long"), constraints=stated), there, (file(1),))) == ["LK217"]
 
 
 def test_a_scan_settles_only_the_files_that_it_read() -> None:
@@ -164,7 +180,7 @@ def test_a_stated_constraint_that_still_names_the_former_column_is_refused() -> 
 
 
 def test_a_rescan_says_which_constraint_fits_no_column() -> None:
-    with pytest.raises(InvalidTable, match=r"Constraint old \(`gone` > 0\) does not fit the columns"):
+    with pytest.raises(InvalidTable, match=r"Constraint old \(`gone` > 0\) does not fit the table's columns"):
         recheck(holding(old='{"check":"`gone` > 0","columns":["gone"]}'))
 
 

@@ -143,6 +143,37 @@ def test_a_changed_catalog_concerns_its_tables(repository: Lab) -> None:
     assert "sales.others" in text
 
 
+@pytest.mark.parametrize("policy_file", ["policy.yaml", "fresh.yaml"])
+def test_a_policy_that_is_gone_concerns_every_table(repository: Lab, policy_file: str) -> None:
+    policy = "apiVersion: laketable.dev/v1alpha1\nkind: LakePolicy\nmetadata: {name: p, namespace: sales}\nspec:\n"
+    repository.manifest([ID], name="fresh", file="tables/fresh.yaml")
+    table = (repository.folder / "tables/fresh.yaml").read_text()
+    is_alone = policy_file == "policy.yaml"
+    before = "" if is_alone else f"{table}---\n"
+    repository.write(f"tables/{policy_file}", f"{before}{policy}  autoApprove: []\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "A policy, and a table to come")
+    if is_alone:
+        (repository.folder / "tables/policy.yaml").unlink()
+    else:
+        repository.write("tables/fresh.yaml", table)
+    text = repository.ok("plan", "-f", "tables", "--changed-since", "HEAD", "--output", "markdown").out
+    assert "sales.fresh" in text
+    assert "sales.orders" in text
+
+
+def test_one_table_in_two_catalogs_is_compared_with_itself(repository: Lab) -> None:
+    for catalog, columns in (("prod", BEFORE), ("stage", AFTER)):
+        repository.manifest(columns, f"catalogRef: {{name: {catalog}}}", name="both", file=f"tables/{catalog}.yaml")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "One table in two catalogs")
+    assert repository.run("plan", "-f", "tables", "--against", "git:HEAD", "--detailed-exitcode").code == 0
+    repository.manifest(AFTER, "catalogRef: {name: prod}", name="both", file="tables/prod.yaml")
+    result = repository.run("plan", "-f", "tables", "--against", "git:HEAD", "--detailed-exitcode")
+    assert result.code == 2
+    assert "was cust_id" in result.out
+
+
 def test_specs_are_compared_offline_with_a_revision(repository: Lab) -> None:
     catalog = repository.folder / ".laketable"
     catalog.rename(repository.folder / "elsewhere")

@@ -32,7 +32,7 @@ from reconciler.errors import (
     Unauthenticated,
     Unsupported,
 )
-from reconciler.model.metadata import past_spec, to_observed
+from reconciler.model.observation import past_spec, to_observed
 from reconciler.model.table import DataFile, Observed, PartitionField, TableIdent, TableSpec, TableVersion
 from reconciler.ports import CommitOutcome, SecurityContext, WriteReceipt
 

@@ -80,7 +80,7 @@ def _former(names: Sequence[str], recursive: bool, revision: str, only: str | No
     from reconciler.model.manifest import LakeTable
 
     commit = _commit(revision)
-    found = {}
+    found: dict[Resource, Desired] = {}
     for source in read_sources(names, recursive=recursive):
         if source.path == STDIN:
             raise InvalidInput("Standard input has no former revision.", hint="Name files of the repository.")

@@ -32,10 +32,8 @@ from reconciler.model.metadata import (
     PartitionFieldJson,
     SchemaJson,
     TableMetadata,
-    shown_partitioning,
-    to_observed,
-    to_ref,
 )
+from reconciler.model.observation import shown_partitioning, to_observed, to_ref
 from reconciler.model.table import (
     BOOKKEEPING_PREFIX,
     Nulls,

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
+from reconciler.model.canonical import canonical_fields
 from reconciler.model.metadata import (
     MAIN,
     PartitionStatisticsJson,
@@ -19,7 +20,6 @@ from reconciler.model.metadata import (
     SnapshotLogEntry,
     SpecJson,
     StatisticsJson,
-    canonical_fields,
 )
 from reconciler.model.types import StructType, paths_by_id
 from reconciler.plan.data import branch_of, done_key

@@ -13,7 +13,7 @@ from reconciler.engines.data_state import TableFacts
 from reconciler.engines.sql import literal, procedure
 from reconciler.engines.validation import ScanStaged
 from reconciler.errors import CommitStateUnknown
-from reconciler.model.metadata import counted_fields
+from reconciler.model.observation import counted_fields
 from reconciler.plan.events import Progress
 from reconciler.plan.index_work import CountDistinct
 

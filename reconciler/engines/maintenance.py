@@ -15,7 +15,8 @@ from reconciler.engines.records import Recorder
 from reconciler.engines.site import Draft, Merge, Site
 from reconciler.engines.sql import procedure
 from reconciler.errors import InvalidTable
-from reconciler.model.metadata import MAIN, to_ref
+from reconciler.model.metadata import MAIN
+from reconciler.model.observation import to_ref
 from reconciler.plan.data import done_key
 from reconciler.plan.events import Progress
 from reconciler.plan.expiry import Expiry, SnapshotTime, expire

@@ -27,7 +27,9 @@ from reconciler.errors import (
     TableAlreadyExists,
     TableNotFound,
 )
-from reconciler.model.metadata import JsonObject, TableMetadata, canonical_fields, decode_metadata, to_observed
+from reconciler.model.canonical import canonical_fields
+from reconciler.model.metadata import JsonObject, TableMetadata, decode_metadata
+from reconciler.model.observation import to_observed
 from reconciler.model.table import Observed, TableFormat, TableIdent, TableSpec, TableVersion
 from reconciler.model.types import StructType
 from reconciler.ports import CommitOutcome

@@ -20,7 +20,7 @@ from reconciler.engines.data_files import Task
 from reconciler.engines.gateway import jvm_of, text_map
 from reconciler.engines.spark_site import SparkSite
 from reconciler.engines.splice.locations import storage_properties
-from reconciler.model.metadata import canonical_fields
+from reconciler.model.canonical import canonical_fields
 from reconciler.model.table import DataFile
 from reconciler.model.types import Field, StructType
 from reconciler.plan.amounts import plural

@@ -6,31 +6,16 @@ Source: Iceberg table spec, "Table metadata fields" and Appendix C.
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Mapping, Sequence
-from operator import is_
 from typing import TypeVar
 
 import msgspec
 
-from reconciler.errors import InvalidTable, RefNotFound
-from reconciler.model.defaults import canonical_default
-from reconciler.model.table import (
-    BOOKKEEPING_PREFIX,
-    Direction,
-    Nulls,
-    Observed,
-    PartitionField,
-    Ref,
-    RefKind,
-    SortField,
-    Statistics,
-    TableIdent,
-    TableSpec,
-    TableVersion,
-)
-from reconciler.model.types import Field, JsonValue, StructType, Type, fields_of, with_fields
+from reconciler.errors import InvalidTable
+from reconciler.model.canonical import canonical_fields
+from reconciler.model.table import Direction, RefKind, TableVersion
+from reconciler.model.types import Field
 
 Json = str | int | float | bool | None | Mapping[str, "Json"] | Sequence["Json"]
 JsonObject = Mapping[str, Json]
@@ -38,10 +23,8 @@ JsonObject = Mapping[str, Json]
 MAIN = "main"
 NEWEST_FORMAT = 3
 FIRST_PARTITION_ID = 1000
-_PARAMETER_GAP = re.compile(r",\s+")
 _RESPELLED = (b'"decimal(', b'"geography(', b'-default"')
 """What a schema must hold for anything in it to have more than one spelling."""
-_DISTINCT = "apache-datasketches-theta-v1"
 _ABSENT = msgspec.Raw()
 T = TypeVar("T")
 
@@ -223,6 +206,16 @@ class TableMetadata(msgspec.Struct, frozen=True, kw_only=True):
         main = self.refs.get(MAIN)
         return None if main is None else main.snapshot_id
 
+    @property
+    def statistics(self) -> tuple[StatisticsJson, ...]:
+        """Its statistics files."""
+        return _tolerant(_DECODE_STATISTICS, self.raw_statistics)
+
+    @property
+    def partition_statistics(self) -> tuple[PartitionStatisticsJson, ...]:
+        """Its files of statistics by partition."""
+        return _tolerant(_DECODE_PARTITIONS, self.raw_partition_statistics)
+
     def version(self) -> TableVersion:
         """Return what a commit asserts."""
         return TableVersion(
@@ -253,129 +246,12 @@ def decode_metadata(data: bytes, *, where: str = "") -> TableMetadata:
     return _normalise(raw, where)
 
 
-def to_observed(metadata: TableMetadata, ident: TableIdent) -> Observed:
-    """Turn metadata into one reading of the live table."""
-    summary = _head_summary(metadata)
-    return Observed(
-        spec=past_spec(
-            metadata, ident, metadata.current_schema_id, metadata.default_spec_id, metadata.default_sort_order_id
-        ),
-        version=metadata.version(),
-        statistics=_statistics(summary),
-        head_summary=summary,
-        bookkeeping={k: v for k, v in metadata.properties.items() if k.startswith(BOOKKEEPING_PREFIX)},
-        snapshot_log=tuple((entry.timestamp_ms, entry.snapshot_id) for entry in metadata.snapshot_log),
-        snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
-        counted=counted_fields(_tolerant(_DECODE_STATISTICS, metadata.raw_statistics)),
-        counted_partitions=frozenset(
-            file.snapshot_id for file in _tolerant(_DECODE_PARTITIONS, metadata.raw_partition_statistics)
-        ),
-        snapshot_times={snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots},
-        snapshot_schemas={s.snapshot_id: s.schema_id for s in metadata.snapshots if s.schema_id is not None},
-    )
-
-
 def _tolerant(decoder: msgspec.json.Decoder[tuple[T, ...] | None], raw: msgspec.Raw) -> tuple[T, ...]:
     """Read statistics; damaged ones count as none, for no plan depends on them."""
     try:
         return (decoder.decode(raw) or ()) if bytes(raw) else ()
     except msgspec.DecodeError:
         return ()
-
-
-def counted_fields(statistics: Sequence[StatisticsJson]) -> dict[int, frozenset[int]]:
-    """Return, by snapshot, the columns whose distinct values were counted."""
-    return {
-        file.snapshot_id: frozenset(
-            field_id for blob in file.blob_metadata if blob.type == _DISTINCT for field_id in blob.fields
-        )
-        for file in statistics
-    }
-
-
-def past_spec(
-    metadata: TableMetadata, ident: TableIdent, schema_id: int, spec_id: int, sort_order_id: int
-) -> TableSpec:
-    """Return the spec with the schema, partition spec and sort order of these ids, the rest as it is now."""
-    schema, spec, order = metadata.schema(schema_id), metadata.spec(spec_id), metadata.sort_order(sort_order_id)
-    if schema is None or spec is None or order is None:
-        raise RefNotFound(
-            f"The metadata of {ident} no longer holds schema {schema_id}, partition spec {spec_id} "
-            f"and sort order {sort_order_id} together.",
-            hint="Choose a later entry of `laketable history`.",
-        )
-    return TableSpec(
-        ident=ident,
-        format_version=metadata.format_version,
-        location=metadata.location,
-        schema=StructType(schema.fields),
-        identifier_field_ids=frozenset(schema.identifier_field_ids or ()),
-        partitioning=shown_partitioning(spec, metadata.format_version),
-        sort_order=tuple(_sort_field(f) for f in order.fields),
-        properties={k: v for k, v in metadata.properties.items() if not k.startswith(BOOKKEEPING_PREFIX)},
-        refs={name: to_ref(name, ref) for name, ref in metadata.refs.items() if name != MAIN},
-    )
-
-
-def to_ref(name: str, ref: RefJson) -> Ref:
-    """Return a stored tag or branch in the model's words."""
-    return Ref(
-        name=name,
-        kind=ref.type,
-        snapshot_id=ref.snapshot_id,
-        max_ref_age_ms=ref.max_ref_age_ms,
-        max_snapshot_age_ms=ref.max_snapshot_age_ms,
-        min_snapshots_to_keep=ref.min_snapshots_to_keep,
-    )
-
-
-def shown_partitioning(spec: SpecJson, format_version: int) -> tuple[PartitionField, ...]:
-    """Return a partition spec in the model's words, as a table of this format version shows it."""
-    # A v1 table cannot drop a partition field, only void it: those placeholders partition nothing.
-    return tuple(
-        PartitionField(source_id=f.source_id, transform=f.transform, name=f.name)
-        for f in spec.fields
-        if format_version > 1 or f.transform != "void"
-    )
-
-
-def canonical_fields(fields: tuple[Field, ...]) -> tuple[Field, ...]:
-    """Return fields with every primitive and default spelled canonically, however the writer spelled it.
-
-    `decimal(9,2)`, not `decimal(9, 2)`; bytes as `00ff`, not `00FF`, which is what Iceberg's Java writes.
-    """
-    result = tuple(_canonical_field(field) for field in fields)
-    return fields if all(map(is_, result, fields)) else result
-
-
-def _canonical_field(field: Field) -> Field:
-    canonical = field
-    if not isinstance(field.type, str):
-        children = fields_of(field.type)
-        respelled = canonical_fields(children)
-        if respelled is not children:
-            canonical = msgspec.structs.replace(field, type=with_fields(field.type, respelled))
-    elif "," in field.type:
-        spelled = _PARAMETER_GAP.sub(",", field.type)
-        if spelled != field.type:
-            canonical = msgspec.structs.replace(field, type=spelled)
-    if field.initial_default is None and field.write_default is None:
-        return canonical
-    return _with_canonical_defaults(canonical)
-
-
-def _with_canonical_defaults(field: Field) -> Field:
-    initial, write = (_respelled(field.type, value) for value in (field.initial_default, field.write_default))
-    if (initial, write) == (field.initial_default, field.write_default):
-        return field
-    return msgspec.structs.replace(field, initial_default=initial, write_default=write)
-
-
-def _respelled(type_: Type, value: JsonValue) -> JsonValue:
-    try:
-        return canonical_default(type_, value)
-    except ValueError:  # another writer's mistake stays as it is
-        return value
 
 
 def _schema(raw: msgspec.Raw) -> SchemaJson:
@@ -438,37 +314,3 @@ def _with_field_ids(spec: SpecJson) -> SpecJson:
         for position, field in enumerate(spec.fields)
     )
     return msgspec.structs.replace(spec, fields=fields)
-
-
-def _sort_field(field: SortFieldJson) -> SortField:
-    return SortField(
-        source_id=field.source_id,
-        transform=field.transform,
-        direction=field.direction,
-        nulls=Nulls.FIRST if field.null_order == "nulls-first" else Nulls.LAST,
-    )
-
-
-def _head_summary(metadata: TableMetadata) -> Mapping[str, str] | None:
-    """Return the summary of main's head; None: it has none."""
-    head = metadata.head()
-    if head is None:
-        return None
-    snapshot = next((s for s in reversed(metadata.snapshots) if s.snapshot_id == head), None)
-    return {} if snapshot is None else snapshot.summarise()
-
-
-def _statistics(summary: Mapping[str, str] | None) -> Statistics:
-    if summary is None:
-        return Statistics(rows=0, files=0, bytes=0, delete_files=0)
-    return Statistics(
-        rows=_count(summary, "total-records"),
-        files=_count(summary, "total-data-files"),
-        bytes=_count(summary, "total-files-size"),
-        delete_files=_count(summary, "total-delete-files"),
-    )
-
-
-def _count(summary: Mapping[str, str], key: str) -> int | None:
-    value = summary.get(key, "")
-    return int(value) if value.isdecimal() else None

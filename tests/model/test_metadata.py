@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from reconciler.errors import InvalidTable, RefNotFound
-from reconciler.model.metadata import decode_metadata, past_spec, to_observed
+from reconciler.model.metadata import decode_metadata
+from reconciler.model.observation import past_spec, to_observed
 from reconciler.model.table import Direction, Nulls, PartitionField, Ref, RefKind, SortField, TableIdent
 from reconciler.model.types import Field, ListType, StructType
 

@@ -12,7 +12,8 @@ from reconciler.diff.diff import diff
 from reconciler.model.desired import to_desired
 from reconciler.model.documents import load_documents
 from reconciler.model.manifest import LakeTable
-from reconciler.model.metadata import decode_metadata, to_observed
+from reconciler.model.metadata import decode_metadata
+from reconciler.model.observation import to_observed
 from reconciler.model.observed_manifest import dns_label, from_observed, resource_names
 from reconciler.model.table import (
     Direction,

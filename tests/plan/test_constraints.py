@@ -83,7 +83,8 @@ def test_a_hostile_check_blocks_the_plan_and_is_in_no_operation(text: str) -> No
     "memory", ["{", "7", '{"check":"reflect(\'java.lang.System\',\'exit\',1)","columns":["amount"]}']
 )
 def test_a_property_that_somebody_else_wrote_runs_nowhere(memory: str) -> None:
-    for run in (lambda: audited(holding(evil=memory).bookkeeping, LIVE.schema, None), lambda: recheck(holding(evil=memory))):
+    there = holding(evil=memory)
+    for run in (lambda: audited(there.bookkeeping, LIVE.schema, None), lambda: recheck(there)):
         with pytest.raises(InvalidTable, match="evil is not what LakeTable wrote"):
             run()
 

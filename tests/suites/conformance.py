@@ -17,7 +17,8 @@ from reconciler.diff.apply import apply
 from reconciler.diff.changes import Change, CreateRef, CreateTable
 from reconciler.engines.spark_metadata import SparkExecutor
 from reconciler.errors import LakeError
-from reconciler.model.metadata import decode_metadata, to_observed
+from reconciler.model.metadata import decode_metadata
+from reconciler.model.observation import to_observed
 from reconciler.model.table import BOOKKEEPING_PREFIX, Observed, TableIdent, TableSpec
 from reconciler.ports import CommitOutcome, MetadataExecutor
 from tests.suites.cell_parts import Cell, Row, base_spec, ref

@@ -40,7 +40,7 @@ from reconciler.plan.operations import (
 )
 from reconciler.plan.splicing import leaf_ids, ways
 from reconciler.plan.table_work import Maintain
-from reconciler.plan.type_changes import twins
+from reconciler.plan.type_changes import memories, twins
 
 COMPUTED_PREFIX = f"{BOOKKEEPING_PREFIX}computed."
 DONE_PREFIX = f"{BOOKKEEPING_PREFIX}done."
@@ -48,6 +48,8 @@ BRANCH_PREFIX = "lt_"
 _OUR_BRANCH = re.compile(r"lt_[0-9a-f]{16}(_[0-9a-f]{16})?")
 _BACKFILL = "Backfill"
 _IGNORE = "Ignore"
+UNKNOWN = "unknown"
+"""What the table remembers of an expression when its rows may hold another one's values: all are computed again."""
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -149,15 +151,34 @@ def memory_after(desired: Desired, current: Observed | None, target: TableSpec) 
         number = key.removeprefix(COMPUTED_PREFIX)
         if key.startswith(COMPUTED_PREFIX) and number.isdigit() and int(number) not in computed:
             after[key] = None
-    for field_id, (_, rule) in computed.items():
+    for field_id, (field, rule) in computed.items():
         before = remembered(live, field_id)
-        if _is_unchanged(rule, before) or (_has_rows(current) and rule.on_change == _BACKFILL):
+        if _is_unchanged(rule, before) and current is not None and current.spec.schema == target.schema:
             continue
-        column, _ = _read(_field(target, field_id), rule, target, frozenset())
-        if column is not None and (before is None or before.expression != column.expression):
-            revision = before.revision + 1 if before else 1
-            after[computed_key(field_id)] = _memory_of(msgspec.structs.replace(column, revision=revision))
+        column, _ = _read(field, rule, target, frozenset())
+        if column is not None:
+            memory = _memory_now(column, rule, before, current, target)
+            if memory is not None and memory != before:
+                after[computed_key(field_id)] = computed_memory(memory)
     return after
+
+
+def _memory_now(
+    column: BackfillColumn, rule: Computed, before: Remembered | None, current: Observed | None, target: TableSpec
+) -> Remembered | None:
+    """Return what a metadata commit remembers of a column; None: nothing before its rows are filled."""
+    anew = Remembered(expression=column.expression, text=column.text, revision=before.revision + 1 if before else 1)
+    is_filled = _has_rows(current) and rule.on_change == _BACKFILL
+    if before is None:
+        return None if is_filled else anew
+    is_same = before.expression == column.expression
+    if keeps_values(column, rule, before, current, target):
+        return before if is_same else msgspec.structs.replace(before, expression=column.expression, text=column.text)
+    if is_same and is_filled:  # the text does not tell that other columns bear the names in it
+        return msgspec.structs.replace(before, expression=UNKNOWN, text="")
+    if is_same:
+        return before
+    return None if is_filled else anew
 
 
 def _memory_of(column: BackfillColumn) -> str:
@@ -212,7 +233,7 @@ def plan_computed(
         findings += refused
         if column is None or current is None or not _has_rows(current) or rule.on_change != _BACKFILL:
             continue
-        if before is None or before.expression != column.expression:
+        if before is None or not keeps_values(column, rule, before, current, target):
             revision = before.revision + 1 if before else 1
             pending.append(
                 msgspec.structs.replace(
@@ -330,10 +351,36 @@ def _digest(value: object) -> str:
     return hashlib.sha256(_ENCODER.encode(value)).hexdigest()[:16]
 
 
+def keeps_values(
+    column: BackfillColumn, rule: Computed, before: Remembered, current: Observed | None, target: TableSpec
+) -> bool:
+    """Say whether the remembered expression reads what it read, whatever those columns are called from now on.
+
+    A type change makes no other column; of a twin only the expression is compared, which tells the backfills it had.
+    """
+    known = memories(current.bookkeeping) if current else {}
+    converting = {memory.new: old for old, memory in known.items() if memory.swapped_ms is None}
+    if current is None or column.field_id in converting:
+        return before.expression == column.expression
+    live = {field.id: field.name for field in current.spec.schema.fields}
+    former = {field.name: live.get(converting.get(field.id, field.id), field.name) for field in target.schema.fields}
+    aliases = {name: then for name, then in former.items() if then != name}
+    then, _ = _read(_field(target, column.field_id), rule, current.spec, frozenset(), aliases)
+    inputs = {converting.get(leaf, leaf) for leaf in column.inputs}
+    return then is not None and then.expression == before.expression and inputs == set(then.inputs)
+
+
 def _read(
-    field: Field, rule: Computed, target: TableSpec, computed: frozenset[str]
+    field: Field,
+    rule: Computed,
+    target: TableSpec,
+    computed: frozenset[str],
+    aliases: Mapping[str, str] | None = None,
 ) -> tuple[BackfillColumn | None, list[Finding]]:
-    """Parse a column's expression; `computed` are the names that no expression may read."""
+    """Parse a column's expression; `computed` are the names that no expression may read.
+
+    `aliases` maps names in it to those that the columns have in `target`.
+    """
     from reconciler.sql.expressions import parse_expression, parse_predicate
     from reconciler.sql.refusals import RefusedSql
 
@@ -341,9 +388,9 @@ def _read(
     column = f"{target.ident.name}.{field.name}"
     part = "expression"
     try:
-        parsed = parse_expression(rule.expression, schema=target.schema)
+        parsed = parse_expression(rule.expression, schema=target.schema, aliases=aliases)
         part = "where"
-        where = None if rule.where is None else parse_predicate(rule.where, schema=target.schema)
+        where = None if rule.where is None else parse_predicate(rule.where, schema=target.schema, aliases=aliases)
     except RefusedSql as refused:
         message = f"Cannot compute {column}: its {part} is refused, {refused.message}."
         return None, [finding("LK215", message, path=path, hint=refused.hint)]

@@ -16,14 +16,11 @@ from reconciler.model.schedules import parse_instant
 from reconciler.model.table import DataFile, Observed, TableSpec
 from reconciler.model.types import StructType
 from reconciler.plan.amounts import plural
-from reconciler.plan.data import COMPUTED_PREFIX, Remembered, branch_of, computed_memory, remembered
+from reconciler.plan.data import COMPUTED_PREFIX, UNKNOWN, Remembered, branch_of, computed_memory, remembered
 from reconciler.plan.hashing import data_operation_id
 from reconciler.plan.operations import Cost, Finding, Operation, OperationClass, OperationKind
 from reconciler.plan.restore_refusals import refusals
 from reconciler.plan.table_work import Restore
-
-UNKNOWN = "unknown"
-"""What the table remembers of an expression when its rows may hold another one's values: all are computed again."""
 
 
 def restore_id(uuid: str, work: Restore) -> str:

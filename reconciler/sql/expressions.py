@@ -76,10 +76,14 @@ def parse_expression(
 
 
 def parse_predicate(
-    text: str, *, schema: StructType | None, functions: frozenset[str] | None = frozenset()
+    text: str,
+    *,
+    schema: StructType | None,
+    functions: frozenset[str] | None = frozenset(),
+    aliases: Mapping[str, str] | None = None,
 ) -> Expression:
     """Return the safe form of a condition; raise RefusedSql also when it is known to be no boolean."""
-    expression = parse_expression(text, schema=schema, functions=functions)
+    expression = parse_expression(text, schema=schema, functions=functions, aliases=aliases)
     if expression.result not in (None, "boolean"):
         found = expression.result if isinstance(expression.result, str) else "a nested value"
         raise RefusedSql(f"a condition is true or false; this is {found}", "Compare it with something.", offset=0)

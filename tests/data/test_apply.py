@@ -48,6 +48,22 @@ def test_apply_commits_the_column_and_fills_its_rows(lab: Lab) -> None:
     assert branches(lab) == []
 
 
+def test_a_renamed_source_column_rewrites_nothing_and_a_name_given_to_another_all_rows(lab: Lab) -> None:
+    lab.apply(("name: id, type: long", "name: x, type: int", "name: y, type: int"))
+    lab.append([{"id": 1, "x": 1, "y": 50}, {"id": 2, "x": 2, "y": 60}])
+    computed = "name: total, type: long, computed: {expression: 'x * 2'}"
+    lab.apply(("name: id, type: long", "name: x, type: int", "name: y, type: int", computed))
+    head = lab.table().metadata.current_snapshot_id
+    renamed = ("name: id, type: long", "name: old, type: int, renamedFrom: x", "name: y, type: int")
+    lab.apply((*renamed, computed.replace("x * 2", "old * 2")))
+    assert lab.table().metadata.current_snapshot_id == head
+    assert sorted((row["old"], row["total"]) for row in lab.rows()) == [(1, 2), (2, 4)]
+    given = ("name: id, type: long", "name: older, type: int, renamedFrom: old", "name: old, type: int, renamedFrom: y")
+    path = lab.apply((*given, computed.replace("x * 2", "old * 2")))
+    assert sorted((row["older"], row["old"], row["total"]) for row in lab.rows()) == [(1, 50, 100), (2, 60, 120)]
+    assert "no changes" in lab.ok("apply", "-f", path).out
+
+
 def branches(lab: Lab) -> list[str]:
     refs = lab.table().metadata.refs
     return [name for name, ref in refs.items() if name != "main" and ref.snapshot_ref_type == "branch"]

@@ -24,7 +24,7 @@ from reconciler.model.table import (
     TableSpec,
     TableVersion,
 )
-from reconciler.model.types import Field, StructType
+from reconciler.model.types import Field, FieldPath, StructType
 from reconciler.plan.data import (
     branch_of,
     data_operations,
@@ -130,6 +130,59 @@ def test_what_was_published_is_not_done_again_and_a_changed_expression_is() -> N
 def test_other_white_space_is_no_other_expression() -> None:
     (operation,) = data_operations(planned(wanted(), observed(*BASE, TOTAL)))
     assert planned(wanted("x*2"), after(operation, *BASE, TOTAL)).operations == ()
+
+
+W = Field(id=4, name="w", required=False, type="int")
+
+
+def renaming(names: Mapping[str, str], expression: str) -> Desired:
+    """Want live columns under other names; `names` are new to old."""
+    former = {old: new for new, old in names.items()}
+    fields = (msgspec.structs.replace(f, id=0, name=former.get(f.name, f.name)) for f in (*BASE, TOTAL, W))
+    renames: dict[FieldPath, str] = {(new,): old for new, old in names.items()}
+    computed: dict[FieldPath, Computed] = {("total",): Computed(expression=expression)}
+    columns = StructType(tuple(fields))
+    return Desired(ident=IDENT, owner="me", columns=columns, computed=computed, column_renames=renames)
+
+
+def committed(desired: Desired, current: Observed) -> Observed:
+    """Make the metadata commit of a plan, not its data operations."""
+    target = bind(desired, current, now_ms=0).spec
+    memory = memory_after(desired, current, target)
+    kept = {key: value for key, value in {**current.bookkeeping, **memory}.items() if value is not None}
+    return msgspec.structs.replace(observed(*target.schema.fields), bookkeeping=kept)
+
+
+@pytest.fixture
+def filled() -> Observed:
+    """A table whose `total` holds `x * 2`."""
+    live = observed(*BASE, TOTAL, W)
+    (operation,) = data_operations(planned(renaming({}, "x * 2"), live))
+    return msgspec.structs.replace(live, bookkeeping={**live.bookkeeping, **published(operation)})
+
+
+@pytest.mark.parametrize("names", [{"y": "x"}, {"y": "x", "x": "w"}], ids=["renamed", "and its name given away"])
+def test_an_expression_that_follows_a_renamed_column_fills_nothing(filled: Observed, names: dict[str, str]) -> None:
+    desired = renaming(names, "y * 2")
+    assert data_operations(planned(desired, filled)) == ()
+    later = committed(desired, filled)
+    assert planned(desired, later).is_empty
+    assert planned(renaming({}, "x * 2"), filled).is_empty
+
+
+def test_a_name_that_goes_to_another_column_fills_all_rows_also_after_the_metadata_commit(filled: Observed) -> None:
+    desired = renaming({"y": "x", "x": "w"}, "x * 2")
+    (operation,) = data_operations(planned(desired, filled))
+    assert isinstance(operation.work, Backfill)
+    assert [column.recompute for column in operation.work.columns] == [True]
+    (left,) = data_operations(planned(desired, committed(desired, filled)))
+    assert left.id == operation.id
+
+
+def test_an_expression_that_changes_with_a_rename_fills_all_rows(filled: Observed) -> None:
+    (operation,) = data_operations(planned(renaming({"y": "x"}, "y * 3"), filled))
+    assert isinstance(operation.work, Backfill)
+    assert [column.recompute for column in operation.work.columns] == [True]
 
 
 @pytest.mark.parametrize("on_change", ["NewRows", "Ignore"])

@@ -10,10 +10,10 @@ from reconciler.model import bookkeeping
 from reconciler.model.bookkeeping import Bookkeeping, HistoryRecord
 from reconciler.model.table import DataFile, Observed, TableSpec, TypeChange
 from reconciler.model.types import StructType
+from reconciler.plan.data import UNKNOWN, computed_key, computed_memory, remembered
 from reconciler.plan.data import Remembered as Memory
-from reconciler.plan.data import computed_key, computed_memory, remembered
 from reconciler.plan.operations import Finding, Operation, OperationClass
-from reconciler.plan.restore import UNKNOWN, memory_at, restore_id, restore_operation, snapshot_named
+from reconciler.plan.restore import memory_at, restore_id, restore_operation, snapshot_named
 from reconciler.plan.table_work import Restore
 from reconciler.plan.type_changes import Remembered as TwinMemory
 from reconciler.plan.type_changes import encode

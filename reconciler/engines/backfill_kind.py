@@ -10,7 +10,7 @@ from reconciler.engines.data_files import Task, chunked
 from reconciler.engines.data_state import TableFacts
 from reconciler.engines.site import Site, SnapshotKind
 from reconciler.errors import InvalidTable
-from reconciler.plan.data import published_properties, remembered
+from reconciler.plan.computed import published_properties, remembered
 from reconciler.plan.operations import Backfill
 from reconciler.plan.splicing import lacks_value
 

@@ -11,7 +11,7 @@ from reconciler.engines.sql import identifier
 from reconciler.engines.validation import ScanStaged
 from reconciler.errors import RowsNotConverted
 from reconciler.plan.amounts import plural
-from reconciler.plan.data import fillers
+from reconciler.plan.computed import fillers
 from reconciler.plan.row_work import Swap
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from reconciler.model import bookkeeping
 from reconciler.model.table import BOOKKEEPING_PREFIX, Desired, Observed, TableSpec
 from reconciler.pipeline.proposals import Request
 from reconciler.plan.approvals import approval_of, undo_tag_change
+from reconciler.plan.computed import memory_after
 from reconciler.plan.constraints import PREFIX as CONSTRAINT_PREFIX
-from reconciler.plan.data import memory_after
 from reconciler.plan.operations import Plan
 from reconciler.plan.rewrites import rewrite_memory_after
 from reconciler.plan.tracking import tracked_after

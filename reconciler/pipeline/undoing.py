@@ -17,8 +17,9 @@ from reconciler.model.table import BOOKKEEPING_PREFIX, DataFile, Observed, Table
 from reconciler.model.types import StructType, paths_by_id
 from reconciler.pipeline.proposals import Approval, Proposal, Request, judged
 from reconciler.plan.approvals import released, undo_tag
+from reconciler.plan.computed import COMPUTED_PREFIX
 from reconciler.plan.constraints import PREFIX as CONSTRAINT_PREFIX
-from reconciler.plan.data import COMPUTED_PREFIX, DONE_PREFIX
+from reconciler.plan.data import DONE_PREFIX
 from reconciler.plan.findings import finding
 from reconciler.plan.hashing import past_hash, plan_hash
 from reconciler.plan.operations import Finding, OperationKind, Plan

@@ -16,7 +16,8 @@ from reconciler.model.schedules import parse_instant
 from reconciler.model.table import DataFile, Observed, TableSpec
 from reconciler.model.types import StructType
 from reconciler.plan.amounts import plural
-from reconciler.plan.data import COMPUTED_PREFIX, UNKNOWN, Remembered, branch_of, computed_memory, remembered
+from reconciler.plan.computed import COMPUTED_PREFIX, UNKNOWN, Remembered, computed_memory, remembered
+from reconciler.plan.data import branch_of
 from reconciler.plan.hashing import data_operation_id
 from reconciler.plan.operations import Cost, Finding, Operation, OperationClass, OperationKind
 from reconciler.plan.restore_refusals import refusals

@@ -29,7 +29,8 @@ from reconciler.plan.built import (
     read_built,
     wants_rewrites,
 )
-from reconciler.plan.data import Planned, branch_of, published_properties, upkeep_commit, with_real_ids
+from reconciler.plan.computed import published_properties
+from reconciler.plan.data import Planned, branch_of, upkeep_commit, with_real_ids
 from reconciler.plan.findings import finding
 from reconciler.plan.hashing import data_operation_id
 from reconciler.plan.operations import (

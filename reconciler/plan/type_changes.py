@@ -285,7 +285,7 @@ def _insert(columns: list[Field], field: Field, live: StructType) -> None:
 
 def _computed_findings(desired: Desired, current: Observed, pending: tuple[Pending, ...]) -> Iterator[Finding]:
     """Refuse to compute anything anew from a column whose type is changing: from which of the two would be chance."""
-    from reconciler.plan.data import is_unchanged_rule
+    from reconciler.plan.computed import is_unchanged_rule
     from reconciler.sql.expressions import parse_expression
 
     changing = {p.wanted.name for p in pending}

@@ -17,7 +17,7 @@ from reconciler.model.types import Field, StructType
 from reconciler.pipeline import Approval, Execution, Request, execute, propose_restore, propose_undo
 from reconciler.pipeline.table_jobs import table_operation
 from reconciler.plan.approvals import undo_tag
-from reconciler.plan.data import remembered
+from reconciler.plan.computed import remembered
 from reconciler.plan.events import Event
 from reconciler.plan.operations import Operation, OperationClass, OperationKind, Plan
 from reconciler.plan.policy import Outcome

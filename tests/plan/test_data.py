@@ -24,16 +24,9 @@ from reconciler.model.table import (
     TableSpec,
     TableVersion,
 )
-from reconciler.model.types import Field, FieldPath, StructType
-from reconciler.plan.data import (
-    branch_of,
-    data_operations,
-    done_key,
-    fill_operation,
-    fillers,
-    memory_after,
-    published_properties,
-)
+from reconciler.model.types import Field, FieldPath, StructType, fields_of
+from reconciler.plan.computed import fillers, memory_after, published_properties
+from reconciler.plan.data import branch_of, data_operations, done_key, fill_operation
 from reconciler.plan.operations import Backfill, How, Operation, OperationClass, OperationKind, Plan
 from reconciler.plan.planner import plan
 from reconciler.plan.policy import Outcome, judge
@@ -177,6 +170,22 @@ def test_a_name_that_goes_to_another_column_fills_all_rows_also_after_the_metada
     assert [column.recompute for column in operation.work.columns] == [True]
     (left,) = data_operations(planned(desired, committed(desired, filled)))
     assert left.id == operation.id
+
+
+def test_a_struct_that_grows_fills_nothing() -> None:
+    before = Field(
+        id=4, name="s", required=False, type=StructType((Field(id=5, name="a", required=False, type="int"),))
+    )
+    more = Field(id=6, name="b", required=False, type="int")
+    after_ = msgspec.structs.replace(before, type=StructType((*fields_of(before.type), more)))
+    small, large = (
+        msgspec.structs.replace(wanted("size(array(s))"), columns=StructType((*BASE, TOTAL, struct)))
+        for struct in (before, after_)
+    )
+    live = observed(*BASE, TOTAL, before)
+    (operation,) = data_operations(planned(small, live))
+    filled_ = msgspec.structs.replace(live, bookkeeping={**live.bookkeeping, **published(operation)})
+    assert [o.kind for o in planned(large, filled_).operations] == [OperationKind.COMMIT]
 
 
 def test_an_expression_that_changes_with_a_rename_fills_all_rows(filled: Observed) -> None:

@@ -10,8 +10,8 @@ from reconciler.model import bookkeeping
 from reconciler.model.bookkeeping import Bookkeeping, HistoryRecord
 from reconciler.model.table import DataFile, Observed, TableSpec, TypeChange
 from reconciler.model.types import StructType
-from reconciler.plan.data import UNKNOWN, computed_key, computed_memory, remembered
-from reconciler.plan.data import Remembered as Memory
+from reconciler.plan.computed import UNKNOWN, computed_key, computed_memory, remembered
+from reconciler.plan.computed import Remembered as Memory
 from reconciler.plan.operations import Finding, Operation, OperationClass
 from reconciler.plan.restore import memory_at, restore_id, restore_operation, snapshot_named
 from reconciler.plan.table_work import Restore

@@ -20,8 +20,9 @@ from reconciler.model.table import (
     TypeChange,
 )
 from reconciler.model.types import Field, StructType
+from reconciler.plan.computed import COMPUTED_PREFIX, memory_after, published_properties
 from reconciler.plan.conversions import conversion
-from reconciler.plan.data import COMPUTED_PREFIX, fill_operation, memory_after, published_properties
+from reconciler.plan.data import fill_operation
 from reconciler.plan.operations import Backfill, Operation, OperationClass, OperationKind, Plan
 from reconciler.plan.planner import plan
 from reconciler.plan.row_work import Swap, Validate

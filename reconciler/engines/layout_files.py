@@ -15,7 +15,8 @@ from reconciler.engines.data_state import TableFacts
 from reconciler.engines.frames import functions_of
 from reconciler.engines.sql import identifier
 from reconciler.engines.zorder import z_value
-from reconciler.model.types import FieldPath, paths_by_id
+from reconciler.model.metadata import PartitionFieldJson
+from reconciler.model.types import FieldPath, paths_by_id, walk
 from reconciler.plan.operations import Backfill
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ def lay_out(site: Site, tasks: Sequence[Task], backfill: Backfill, curve: Sequen
     `curve` are the columns of a z-order; without them the table's own sort order decides.
     """
     facts = site.table.facts()
-    options = {"fanout-enabled": "false", "output-spec-id": str(facts.default_spec_id)}
+    fanout = str(_mixes_partitions(facts)).lower()
+    options = {"fanout-enabled": fanout, "output-spec-id": str(facts.default_spec_id)}
     if curve:
         options["use-table-distribution-and-ordering"] = "false"
         return site.rewrite(
@@ -59,8 +61,7 @@ def _along_curve(
 def _partition_values(site: Site, facts: TableFacts, frame: DataFrame) -> list[Column]:
     """Return the partition of a row as Iceberg's own functions compute it."""
     F, paths, found = functions_of(frame), paths_by_id(facts.schema()), list["Column"]()
-    spec = next(spec for spec in facts.partition_specs if spec.spec_id == facts.default_spec_id)
-    for field in spec.fields:
+    for field in _partition_fields(facts):
         column = ".".join(identifier(part) for part in paths.get(field.source_id, ()))
         name, _, number = field.transform.rstrip("]").partition("[")
         if name == "void":
@@ -71,3 +72,14 @@ def _partition_values(site: Site, facts: TableFacts, frame: DataFrame) -> list[C
         arguments = f"{number}, {column}" if number else column
         found.append(F.expr(f"{identifier(site.catalog)}.system.{_FUNCTIONS.get(name, name)}({arguments})"))
     return found
+
+
+def _partition_fields(facts: TableFacts) -> tuple[PartitionFieldJson, ...]:
+    return next(spec.fields for spec in facts.partition_specs if spec.spec_id == facts.default_spec_id)
+
+
+def _mixes_partitions(facts: TableFacts) -> bool:
+    """Say whether rows in Spark's order go to and fro between partitions: Spark buckets uuids as text."""
+    types = {field.id: field.type for _, field in walk(facts.schema())}
+    fields = _partition_fields(facts)
+    return any(field.transform.startswith("bucket") and types.get(field.source_id) == "uuid" for field in fields)

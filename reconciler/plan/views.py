@@ -322,8 +322,8 @@ def _with_parts(refresh: Operation) -> tuple[Operation, ...]:
 def file_change(before: tuple[DataFile, ...], after: tuple[DataFile, ...]) -> FileChange:
     """Compare a source's files with those at the watermark."""
     old, new = ({file.path: file for file in files} for files in (before, after))
-    added = [f for f in after if f.path not in old or f.has_deletes != old[f.path].has_deletes]
-    removed = [f for f in before if f.path not in new or f.has_deletes != new[f.path].has_deletes]
+    added = [f for f in after if f.path not in old or f.deletes != old[f.path].deletes]
+    removed = [f for f in before if f.path not in new or f.deletes != new[f.path].deletes]
     return FileChange(
         added_files=len(added),
         added_bytes=sum(f.size_bytes for f in added),

@@ -225,6 +225,21 @@ def test_rows_that_cannot_be_compared_are_read_whole_after_a_delete(embedded: Vi
     assert fresh(lake, "taken", query)
 
 
+def test_another_delete_of_the_same_file_is_planned_as_what_it_is(embedded: ViewLake) -> None:
+    lake = embedded
+    lake.source("m", "k int, v bigint", mode="merge-on-read")
+    lake.sql("INSERT INTO @m SELECT /*+ COALESCE(1) */ int(id % 3), id FROM range(10)")
+    lake.sql("DELETE FROM @m WHERE v = 3")
+    groups = lake.view("groups", "SELECT k, sum(v) AS total FROM @m GROUP BY k", "Incremental")
+    grand = lake.view("grand", "SELECT sum(v) AS total FROM @m", "Incremental")
+    lake.apply(groups, grand)
+    lake.sql("DELETE FROM @m WHERE v = 4")
+    (recomputed,), (full,) = lake.plan(groups).upkeep, lake.plan(grand).upkeep
+    assert "recompute the groups that 2 changed files" in recomputed.summary
+    assert "refresh in full, because rows of" in full.summary
+    assert full.cost.bytes_read > 0
+
+
 ZEROS = {
     "rows": "SELECT id, d, cast(d AS string) AS s FROM @z",
     "groups": "SELECT id, max(cast(d AS string)) AS most, count(*) AS n FROM @z GROUP BY id",

@@ -163,7 +163,7 @@ def _differing(files: Sequence[DataFile], others: Sequence[DataFile]) -> list[Da
 
 
 def _differs(file: DataFile, other: DataFile | None) -> bool:
-    return other is None or file.has_deletes or other.has_deletes
+    return other is None or file.deletes != other.deletes
 
 
 def _is_after(current: Observed, snapshot_id: int | None, target: int) -> bool:

@@ -75,6 +75,21 @@ def test_rows_come_back_in_a_new_commit_on_top_of_everybodys(shop: Shop, lake: s
     assert int(changelog["deleted-data-files"]) > 0
 
 
+@pytest.mark.parametrize(("lake", "version"), [("embedded", 2), ("rest", 3)])
+def test_the_rows_there_are_need_no_restore_though_some_are_deleted_in_their_files(
+    shop: Shop, lake: str, version: int
+) -> None:
+    table = shop.fresh(lake, version=version, files=2)
+    shop.spark.sql(f"DELETE FROM {table.name} WHERE id = 5")
+    target, rows = table.ancestry()[0], table.rows(*ROWS)
+    assert planned(table, str(target)).is_empty
+    table.append(range(20, 22))
+    wanted = restore(table, str(target))
+    assert (wanted.cost.files_rewritten, wanted.cost.bytes_rewritten) == (0, 0)
+    table.run(wanted)
+    assert table.rows(*ROWS) == rows
+
+
 def test_by_tag_by_time_and_what_is_not_there(shop: Shop) -> None:
     table, rows, target = changed(shop)
     shop.spark.sql(f"ALTER TABLE {table.name} CREATE TAG good AS OF VERSION {target}")

@@ -54,10 +54,13 @@ def test_the_id_names_target_and_head() -> None:
 
 
 def test_row_deletes_on_either_side_count_as_a_difference() -> None:
-    deleted = msgspec.structs.replace(SAME, has_deletes=True)
+    deleted = msgspec.structs.replace(SAME, has_deletes=True, deletes=("first",))
+    more = msgspec.structs.replace(SAME, has_deletes=True, deletes=("first", "second"))
     assert restored(live(), (deleted,), (SAME,))[0].cost.files_rewritten == 1
     assert restored(live(), (SAME,), (deleted,))[0].cost.files_rewritten == 1
+    assert restored(live(), (more,), (deleted,))[0].cost.files_rewritten == 1
     assert restore_operation(live(), 5, (SAME,), (SAME,)) is None
+    assert restore_operation(live(), 5, (deleted,), (deleted,)) is None
 
 
 def test_a_dropped_column_is_not_lost_silently() -> None:

@@ -83,6 +83,7 @@ class SnapshotHead(msgspec.Struct, frozen=True, rename="kebab"):
     """A snapshot; its summary stays bytes until asked for. v1 tables may lack the manifest list."""
 
     snapshot_id: int
+    parent_snapshot_id: int | None = None
     timestamp_ms: int = 0
     manifest_list: str = ""
     summary: msgspec.Raw = _ABSENT

@@ -8,6 +8,7 @@ from reconciler.errors import RefNotFound
 from reconciler.model.metadata import (
     MAIN,
     RefJson,
+    SnapshotHead,
     SortFieldJson,
     SpecJson,
     StatisticsJson,
@@ -27,18 +28,19 @@ from reconciler.model.table import (
 from reconciler.model.types import StructType
 
 _DISTINCT = "apache-datasketches-theta-v1"
+_MOVING = "replace"
 
 
 def to_observed(metadata: TableMetadata, ident: TableIdent) -> Observed:
     """Turn metadata into one reading of the live table."""
-    summary = _head_summary(metadata)
+    head = _snapshot(metadata, metadata.head())
     return Observed(
         spec=past_spec(
             metadata, ident, metadata.current_schema_id, metadata.default_spec_id, metadata.default_sort_order_id
         ),
         version=metadata.version(),
-        statistics=_statistics(summary),
-        head_summary=summary,
+        statistics=_statistics(metadata, head),
+        rows_summary=_rows_summary(metadata, head),
         bookkeeping={k: v for k, v in metadata.properties.items() if k.startswith(BOOKKEEPING_PREFIX)},
         snapshot_log=tuple((entry.timestamp_ms, entry.snapshot_id) for entry in metadata.snapshot_log),
         snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
@@ -114,18 +116,23 @@ def _sort_field(field: SortFieldJson) -> SortField:
     )
 
 
-def _head_summary(metadata: TableMetadata) -> Mapping[str, str] | None:
-    """Return the summary of main's head; None: it has none."""
-    head = metadata.head()
-    if head is None:
-        return None
-    snapshot = next((s for s in reversed(metadata.snapshots) if s.snapshot_id == head), None)
-    return {} if snapshot is None else snapshot.summarise()
+def _snapshot(metadata: TableMetadata, snapshot_id: int | None) -> SnapshotHead | None:
+    return next((s for s in reversed(metadata.snapshots) if s.snapshot_id == snapshot_id), None)
 
 
-def _statistics(summary: Mapping[str, str] | None) -> Statistics:
-    if summary is None:
+def _rows_summary(metadata: TableMetadata, head: SnapshotHead | None) -> Mapping[str, str]:
+    """Return the summary of the snapshot that wrote main's rows; of the oldest one left when that has expired."""
+    summary = head.summarise() if head is not None else {}
+    while head is not None and summary.get("operation") == _MOVING:
+        head = _snapshot(metadata, head.parent_snapshot_id)
+        summary = head.summarise() if head is not None else summary
+    return summary
+
+
+def _statistics(metadata: TableMetadata, head: SnapshotHead | None) -> Statistics:
+    if metadata.head() is None:
         return Statistics(rows=0, files=0, bytes=0, delete_files=0)
+    summary = head.summarise() if head is not None else {}
     return Statistics(
         rows=_count(summary, "total-records"),
         files=_count(summary, "total-data-files"),

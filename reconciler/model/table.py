@@ -146,9 +146,9 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
     `bookkeeping` holds its `laketable.*` properties. `snapshot_log` pairs a time (milliseconds since the epoch) with
     the snapshot id that main's head had from then on, oldest first. `snapshot_ids` are all snapshots still present,
-    `snapshot_times` says when each was made and `snapshot_schemas` under which schema. `head_summary` is what the
-    writer of main's head said of it. `counted` are the columns whose distinct values were counted, by snapshot;
-    `counted_partitions` snapshots with partition statistics.
+    `snapshot_times` says when each was made and `snapshot_schemas` under which schema. `rows_summary` is what whoever
+    wrote main's rows said of them, passing over snapshots that just moved rows to other files. `counted` are the
+    columns whose distinct values were counted, by snapshot; `counted_partitions` snapshots with partition statistics.
     """
 
     spec: TableSpec
@@ -159,7 +159,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_ids: frozenset[int] = frozenset()
     snapshot_times: Mapping[int, int] = {}
     snapshot_schemas: Mapping[int, int] = {}
-    head_summary: Mapping[str, str] | None = None
+    rows_summary: Mapping[str, str] = {}
     counted: Mapping[int, frozenset[int]] = {}
     counted_partitions: frozenset[int] = frozenset()
 

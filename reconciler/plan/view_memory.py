@@ -115,8 +115,8 @@ def _identity(schema: StructType, column: FieldPath) -> list[tuple[FieldPath, in
 
 
 def is_rewritten_by_others(current: Observed) -> bool:
-    """Say whether main's head holds rows that no refresh wrote; moving the same rows to other files is none."""
-    summary = current.head_summary or {}
+    """Say whether main holds rows that no refresh wrote; when all but moves of them have expired, nobody knows."""
+    summary = current.rows_summary
     done = current.bookkeeping.get(DONE)
     return summary.get("operation") != "replace" and summary.get(OPERATION_STAMP) != done
 

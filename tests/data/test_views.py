@@ -151,13 +151,30 @@ def test_rows_that_somebody_wrote_into_the_view_go(embedded: ViewLake) -> None:
     assert fresh(lake)
 
 
-def test_a_compacted_view_is_still_merged_into(embedded: ViewLake) -> None:
-    lake, view = embedded, embedded.view("sums", SUMS, "Incremental")
+def test_rows_that_somebody_wrote_into_the_view_go_after_a_compaction_too(embedded: ViewLake) -> None:
+    lake, view = embedded, embedded.view("sums", SUMS)
     lake.apply(view)
-    table = f"{lake.namespace}.sums"
+    lake.sql("INSERT INTO @sums VALUES (7, 7.00, 7)")
+    compact(lake, "sums")
+    compact(lake, "sums")
+    work = lake.refresh(view)
+    assert work is not None
+    assert work.reason == "somebody else wrote into it"
+    assert fresh(lake)
+    assert lake.refresh(view) is None
+
+
+def compact(lake: ViewLake, name: str) -> None:
+    table = f"{lake.namespace}.{name}"
     lake.spark.sql(
         f"CALL {lake.lake}.system.rewrite_data_files(table => '{table}', options => map('rewrite-all', 'true'))"
     )
+
+
+def test_a_compacted_view_is_still_merged_into(embedded: ViewLake) -> None:
+    lake, view = embedded, embedded.view("sums", SUMS, "Incremental")
+    lake.apply(view)
+    compact(lake, "sums")
     assert lake.refresh(view) is None
     lake.sql("INSERT INTO @f VALUES (99, 1, 1.5)")
     work = lake.refresh(view)

@@ -242,6 +242,17 @@ def _columns(*columns: str) -> str:
 
 
 @pytest.mark.parametrize(
+    ("type_", "name"), [("struct<b: int>", "a.b"), ("list<struct<c: int>>", "a.element.c"), ("map<int, int>", "a.key")]
+)
+def test_a_name_with_dots_is_no_nested_field_of_another_column(type_: str, name: str) -> None:
+    found = problems(_columns(f'{{name: a, type: "{type_}"}}', f"{{name: {name}, type: int}}"))
+    assert found == [
+        f"f:7:14: spec.columns[1].name: '{name}' is the full name of a field in 'a' too. Rename one of them."
+    ]
+    assert problems(_columns(f'{{name: b, type: "{type_}"}}', f"{{name: {name}, type: int}}")) == []
+
+
+@pytest.mark.parametrize(
     ("columns", "shown"),
     [
         (["{name: a, type: int, renamedFrom: b}", "{name: b, type: int, renamedFrom: a}"], "a ← b ← a"),

@@ -14,7 +14,7 @@ from reconciler.model.primitives import minimum_format_version
 from reconciler.model.suggestions import did_you_mean
 from reconciler.model.table import TWIN_SUFFIX
 from reconciler.model.type_strings import TypeTextError, parse_path, parse_type, print_path, quote_name
-from reconciler.model.types import Field, FieldPath, ListType, MapType, StructType, Type, dotted, fields_of
+from reconciler.model.types import Field, FieldPath, ListType, MapType, StructType, Type, dotted, fields_of, walk
 
 _COLUMNS = ("spec", "columns")
 # nobody reads more, and looking for what was meant takes time that a hostile file should not get
@@ -110,6 +110,7 @@ def column_faults(spec: LakeTableSpec, columns: Columns, faults: list[Fault]) ->
     for index, error in columns.type_errors:
         faults.append(Fault((*_COLUMNS, index, "type"), error.message, error.hint, offset=error.offset))
     _check_duplicates(columns, faults)
+    _check_full_names(columns, faults)
     renames: dict[str, tuple[str, DocumentPath]] = {}
     version = spec.format_version
     for index, (column, type_) in enumerate(zip(columns.columns, columns.types, strict=True)):
@@ -155,6 +156,19 @@ def _check_duplicates(columns: Columns, faults: list[Fault]) -> None:
         known = first.setdefault(column.name.casefold(), (index, column.name))
         if known[0] != index:
             _refuse_duplicate(known[1], column.name, (*_COLUMNS, index, "name"), f"columns[{known[0]}]", faults)
+
+
+def _check_full_names(columns: Columns, faults: list[Fault]) -> None:
+    """Refuse a dotted name that is that of a nested field too: Iceberg joins paths with dots, and keeps each once."""
+    named = {column.name: index for index, column in enumerate(columns.columns) if "." in column.name}
+    for column, type_ in zip(columns.columns, columns.types, strict=True) if named else ():
+        if type_ is None or isinstance(type_, str):
+            continue
+        for path, _ in walk(type_, (column.name,)):
+            index = named.get(dotted(path))
+            if index is not None:
+                message = f"'{dotted(path)}' is the full name of a field in '{column.name}' too"
+                faults.append(Fault((*_COLUMNS, index, "name"), message, "Rename one of them."))
 
 
 def _refuse_duplicate(first: str, second: str, place: DocumentPath, where: str, faults: list[Fault]) -> None:

@@ -34,7 +34,7 @@ class EventWriter:
         meta = meta_of(raw)
         note = clean(note, _NOTE_LENGTH)
         content = "\0".join((meta.uid, str(meta.generation), reason, note))
-        name = f"{meta.name[:40]}.{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+        name = f"{meta.name[:40].rstrip('-')}.{hashlib.sha256(content.encode()).hexdigest()[:16]}"
         body: Json = {
             "metadata": {"name": name, "namespace": meta.namespace},
             "eventTime": print_time(now_ms).replace("Z", ".000000Z"),

@@ -48,6 +48,21 @@ def codec(lake: IcebergCatalog, ident: TableIdent) -> str | None:
     return lake.get_table_spec(ident).spec.properties.get("write.metadata.compression-codec")
 
 
+def test_events_are_told_of_a_long_name_too(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+) -> None:
+    name = f"{'o' * 39}-rders"  # what an event keeps of it ends in a dash
+    cluster.apply(table(name, namespace, "id long"))
+    told = eventually(lambda: _reasons(cluster, namespace))
+    assert {"PlanMade", "Applied"} <= told
+
+
+def _reasons(cluster: Cluster, namespace: str) -> set[str]:
+    told = {event["reason"] for event in cluster.list("events.events.k8s.io", namespace)}
+    assert "Applied" in told
+    return told
+
+
 def test_drift_is_reported_and_left_alone_until_the_plan_is_approved(
     cluster: Cluster, namespace: str, lake: IcebergCatalog, orders: TableIdent
 ) -> None:

@@ -151,12 +151,11 @@ def require_connect(runtime: Runtime | None, catalog: str, *, allow_local: bool)
 
 def is_local(value: str) -> bool:
     """Say whether an address is a local file, this machine, or a link-local service."""
-    parts = urlsplit(value if "//" in value else f"//{value}")
     scheme = value.partition(":")[0].lower() if ":" in value else ""
     if scheme in _LOCAL_SCHEMES or value.startswith(("/", ".")):
         return True
     try:
-        host = (parts.hostname or "").rstrip(".").lower()
+        host = (urlsplit(value if "//" in value else f"//{value}").hostname or "").rstrip(".").lower()
     except ValueError:
         return True
     if host in _LOCAL_NAMES or host.endswith(".localhost"):

@@ -172,6 +172,12 @@ class PooledTransport:
             raise _silent(method, place, self._read_seconds) from e
         except (exceptions.HTTPError, OSError) as e:
             raise _interrupted(method, place) from e
+        except ValueError:
+            raise InvalidInput(
+                "A token or header of the catalog cannot be sent over HTTP.",
+                where=place,
+                hint="It must be one line of Latin letters, digits and signs.",
+            ) from None  # its text repeats the value
         return Answer(response.status, {k.lower(): v for k, v in response.headers.items()}, response.data)
 
     def _current_token(self) -> str:

@@ -256,6 +256,14 @@ def test_an_address_that_is_none(uri: str) -> None:
         IcebergCatalog(explicit("lake", {"type": "rest", "uri": uri})).get_table_spec(ORDERS)
 
 
+@pytest.mark.parametrize("token", [f"{SECRET}\n2", f"{SECRET}-€"], ids=["two lines", "other than Latin"])
+def test_a_token_that_cannot_be_sent_is_told_without_repeating_it(configured: FaultProxy, token: str) -> None:
+    with pytest.raises(InvalidInput, match="cannot be sent over HTTP") as refused:
+        catalog(configured, token=token).get_table_spec(ORDERS)
+    assert SECRET not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
 def test_something_else_at_the_address(server: FaultProxy) -> None:
     server.plan(Fault(status=404, body=b"nginx"), times=9)
     with pytest.raises(CatalogUnavailable):

@@ -8,17 +8,19 @@ Without `Drop` and a running operation there is no finalizer at all.
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 
 from reconciler.diff.changes import DropRef
 from reconciler.errors import LakeError, TableNotFound, Unsupported
 from reconciler.model import bookkeeping
 from reconciler.model.manifest.table import Reconcile
+from reconciler.model.table import Desired, Observed
 from reconciler.operator import jobs
 from reconciler.operator.api import ApiNotFound
 from reconciler.operator.context import Context
-from reconciler.operator.manifests import read_table
-from reconciler.operator.objects import TABLES, Json, Meta, meta_of, read_time, text_at
-from reconciler.operator.pool import catalog_key
+from reconciler.operator.manifests import Wanted, read_table
+from reconciler.operator.objects import TABLES, Json, Meta, mapping_at, meta_of, read_time, text_at
+from reconciler.operator.pool import OpenCatalog, catalog_key
 from reconciler.operator.queue import Again
 from reconciler.operator.reasons import EventReason, reason_of
 from reconciler.operator.tenancy import require_access
@@ -26,6 +28,7 @@ from reconciler.plan.data import branch_of
 
 FINALIZER = "laketable.dev/table"
 SOON = 1.0
+_OF_IDENTITY = ("catalogRef", "identifier", "renamedFrom", "reconcile", "approval")
 GIVE_UP_SECONDS = 600
 """How long an unreachable catalog holds a deletion up; afterwards the table is retained."""
 
@@ -70,27 +73,24 @@ async def _drop_if_approved(ctx: Context, raw: Json, meta: Meta) -> str:
     """Drop the table and return ""; or return why it is retained."""
     if await ctx.is_terminating(meta.namespace):
         return "The table is retained: its namespace is being deleted."
-    wanted = read_table(raw, ctx.settings.cluster)
+    wanted = _identity(raw, ctx.settings.cluster)
     settings, approval = wanted.manifest.spec.reconcile or Reconcile(), wanted.manifest.spec.approval
     if settings.deletion_policy != "Drop":
         return "The table is retained: deletionPolicy is Retain."
     approved = approval.drop if approval else None
     if approved is None:
         return "The table is retained: spec.approval.drop names no table."
-    table = wanted.desired.ident
     opened = await ctx.pool.open(catalog_key(ctx.store, wanted.manifest, meta.namespace), fresh=True)
-    require_access(opened.manifest, meta.namespace, table, "drop")
+    seen = await _live(ctx, opened, wanted.desired, meta.namespace, "drop")
     await jobs.stop_all(ctx, opened.namespace, meta.uid)
-    try:
-        seen = await ctx.pool.run(lambda: opened.catalog.get_table_spec(table))
-    except TableNotFound:
+    if seen is None:
         return ""
     if seen.version.uuid != approved:
         return f"The table is retained: spec.approval.drop names {approved}, the live table is {seen.version.uuid}."
     owner = bookkeeping.read(seen.bookkeeping).owner
     if owner is not None and owner != wanted.desired.owner:
         return f"The table is retained: {owner} owns it."
-    await ctx.pool.run(lambda: opened.catalog.drop_table(table, seen.version.uuid))
+    await ctx.pool.run(lambda: opened.catalog.drop_table(seen.spec.ident, seen.version.uuid))
     return ""
 
 
@@ -99,22 +99,35 @@ async def _end_operation(ctx: Context, raw: Json, meta: Meta) -> bool:
     operation = _operation(raw)
     if not operation or await ctx.is_terminating(meta.namespace):
         return True
-    wanted = read_table(raw, ctx.settings.cluster)
-    table, name = wanted.desired.ident, branch_of(operation)
+    wanted, name = _identity(raw, ctx.settings.cluster), branch_of(operation)
     opened = await ctx.pool.open(catalog_key(ctx.store, wanted.manifest, meta.namespace), fresh=True)
-    require_access(opened.manifest, meta.namespace, table, "apply")
+    seen = await _live(ctx, opened, wanted.desired, meta.namespace, "apply")
     await jobs.stop_all(ctx, opened.namespace, meta.uid)
     if await jobs.has_pods(ctx, opened.namespace, meta.uid):
         return False
-    try:
-        seen = await ctx.pool.run(lambda: opened.catalog.get_table_spec(table))
-    except TableNotFound:
+    if seen is None:
         return True
     branch, owner = seen.spec.refs.get(name), bookkeeping.read(seen.bookkeeping).owner
     if branch is not None and owner == wanted.desired.owner:
         with contextlib.suppress(Unsupported):  # only Spark could: whoever declares the table next drops it as stale
-            await ctx.pool.run(lambda: opened.catalog.apply(table, seen.version, [DropRef(ref=branch)]))
+            await ctx.pool.run(lambda: opened.catalog.apply(seen.spec.ident, seen.version, [DropRef(ref=branch)]))
     return True
+
+
+def _identity(raw: Json, cluster: str) -> Wanted:
+    """Read which table a resource is about and what it approves; its columns may be wrong, or in a ConfigMap."""
+    stated = mapping_at(raw, "spec")
+    spec: Json = {key: stated[key] for key in _OF_IDENTITY if key in stated}
+    return read_table({**raw, "spec": {**spec, "columns": [{"name": "any", "type": "long"}]}}, cluster)
+
+
+async def _live(ctx: Context, opened: OpenCatalog, desired: Desired, namespace: str, verb: str) -> Observed | None:
+    """Observe the table under its name, else under the one that it is still to be renamed from."""
+    for table in filter(None, (desired.ident, desired.renamed_from)):
+        require_access(opened.manifest, namespace, table, verb)
+        with contextlib.suppress(TableNotFound):
+            return await ctx.pool.run(partial(opened.catalog.get_table_spec, table))
+    return None
 
 
 def _operation(raw: Json) -> str:

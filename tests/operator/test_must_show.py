@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -117,3 +118,44 @@ def test_deleting_the_resource_retains_the_table_and_drop_takes_its_uuid(
     notes = yaml.safe_load(cluster.kubectl("get", "events.events.k8s.io", "-n", namespace, "-o", "yaml").stdout)
     told = {(e["regarding"]["name"], e["reason"]) for e in notes["items"]}
     assert {("unapproved", "TableRetained"), ("dropped", "TableDropped")} <= told
+
+
+def drop_approved(cluster: Cluster, spec: dict[str, Any], before: str) -> None:
+    """Approve the drop of a table in a phase, take away what its columns are read from, and delete the resource."""
+    name, namespace = spec["metadata"]["name"], spec["metadata"]["namespace"]
+    uuid = wait_for(cluster, namespace, name, before)["status"]["table"]["uuid"]
+    asked = {"reconcile": {"deletionPolicy": "Drop", "mode": "Plan"}, "approval": {"drop": uuid}}
+    cluster.apply({**spec, "spec": {**spec["spec"], **asked}})
+    eventually(lambda: cluster.get("lt", name, namespace)["metadata"]["finalizers"])
+    cluster.kubectl("delete", "configmap", "columns", "-n", namespace, "--ignore-not-found")
+    cluster.kubectl("delete", "laketable", name, "-n", namespace, "--timeout=60s")
+
+
+def test_drop_needs_no_columns_that_can_be_read(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+) -> None:
+    columns = {"columns.yaml": "- {name: id, type: long}"}
+    named = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "columns", "namespace": namespace}}
+    spec = table("orders", namespace)
+    spec["spec"] = {"schemaFrom": {"configMap": {"name": "columns"}}}
+    cluster.apply({**named, "data": columns}, spec)
+    drop_approved(cluster, spec, "InSync")
+    with pytest.raises(TableNotFound):
+        lake.get_table_spec(TableIdent((namespace,), "orders"))
+
+
+def test_drop_finds_a_table_that_is_still_to_be_renamed(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+) -> None:
+    spec = table("orders", namespace, "id long")
+    cluster.apply(spec)
+    wait_for(cluster, namespace, "orders", "InSync")
+    spec["spec"] |= {
+        "identifier": f"{namespace}.sales",
+        "renamedFrom": f"{namespace}.orders",
+        "reconcile": {"mode": "Plan"},
+    }
+    cluster.apply(spec)
+    drop_approved(cluster, spec, "Planned")
+    with pytest.raises(TableNotFound):
+        lake.get_table_spec(TableIdent((namespace,), "orders"))

@@ -156,6 +156,28 @@ def found_of(case: Case, plan: Plan, state: JobState, applied: Applied | None, *
     return case.found(Gate(reason_of(failure.reason), f"{failure.message} {failure.hint}".strip()), applied=applied)
 
 
+async def under_way(ctx: Context, case: Case) -> Running | None:
+    """Say what runs while nothing is begun; what the spec no longer asks for is stopped."""
+    plan = msgspec.structs.replace(case.plan, operations=(*case.plan.operations, *case.plan.upkeep))
+    asked = dict(zip(work_keys(plan, commits=False), data_operations(plan), strict=True))
+    wanted = {*asked, *work_ids(case.plan, commits=True)}
+    if runtime_of(ctx, case.catalog.manifest) == LOCAL:
+        return await _local_under_way(case, wanted)
+    running: Running | None = None
+    async for raw in ctx.api.list_all(JOBS, case.catalog.namespace, labels=f"{TABLE_UID_LABEL}={case.meta.uid}"):
+        meta = meta_of(raw)
+        its = wanted.intersection(meta.annotations.get(OPERATIONS_ANNOTATION, "").split(","))
+        state = await _state(ctx, raw)
+        if not its:
+            await ctx.api.delete(JOBS, meta.namespace, meta.name, uid=meta.uid)
+        elif state.is_running and meta.deletion_timestamp is None:
+            work = msgspec.structs.replace(plan, operations=tuple(asked[key] for key in sorted(its & asked.keys())))
+            progress = await _progress(ctx, case, work, state.operation, text_at(raw, "status", "startTime"))
+            age = _age_of(ctx, raw)
+            running = Running(operation=state.operation, job=state.ref, progress=progress, age_seconds=age)
+    return running
+
+
 async def cancel(ctx: Context, case: Case) -> None:
     """Stop what runs for a table; the branch stays, and so does what was written on it."""
     await stop_all(ctx, case.catalog.namespace, case.meta.uid)
@@ -182,8 +204,10 @@ async def has_pods(ctx: Context, namespace: str, table_uid: str) -> bool:
 
 async def _progress(ctx: Context, case: Case, plan: Plan, id_: str, started: str) -> Progress | None:
     """Read from the stamps on an operation's branch how far it is: the pod cannot tell, it has no API token."""
-    operation, table = data_operations(plan)[0], case.wanted.desired.ident
+    operation, table = next(iter(data_operations(plan)), None), case.wanted.desired.ident
     catalog = case.catalog.catalog
+    if operation is None:
+        return None
     try:
         chunks = await ctx.pool.run(lambda: catalog.get_stamped(table, OPERATION_STAMP, id_))
     except LakeError:  # the next look will tell
@@ -222,7 +246,7 @@ async def _ensure_job(ctx: Context, case: Case, plan: Plan, commits: bool) -> Jo
         its = set(meta.annotations.get(OPERATIONS_ANNOTATION, "").split(","))
         found = await _state(ctx, raw)
         if its & wanted and found.is_running:
-            age = (ctx.now_ms() - read_time(text_at(raw, "metadata", "creationTimestamp"))) // 1000
+            age = _age_of(ctx, raw)
             lacks_pod = age > _POD_SECONDS and not int_at(raw, "status", "active")
             state = msgspec.structs.replace(found, age_seconds=age, lacks_pod=lacks_pod)
             started = text_at(raw, "status", "startTime")
@@ -287,6 +311,10 @@ async def _state(ctx: Context, raw: Json) -> JobState:
     return JobState(ref=ref, is_running=True, operation=_operation_of(raw))
 
 
+def _age_of(ctx: Context, raw: Json) -> int:
+    return (ctx.now_ms() - read_time(meta_of(raw).creation_timestamp)) // 1000
+
+
 def _operation_of(raw: Json) -> str:
     return meta_of(raw).labels.get(OPERATION_LABEL, "")
 
@@ -326,3 +354,11 @@ async def _ensure_local(ctx: Context, case: Case, plan: Plan, commits: bool) -> 
     if state.pid != before:
         _tell_start(ctx, case, f"process {state.pid}")
     return JobState(ref=f"process {state.pid}", is_running=state.is_running, progress=state.progress, told=state.told)
+
+
+async def _local_under_way(case: Case, wanted: set[str]) -> Running | None:
+    job = await local_jobs.keep(case.meta.uid, wanted)
+    if job is None or not job.is_running:
+        return None
+    operation = text_at(case.raw, "status", "operation", "id")
+    return Running(operation=operation, job=f"process {job.pid}", progress=job.progress)

@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,6 +81,15 @@ async def ensure(
     started.reader = asyncio.get_running_loop().create_task(_read(started, plan, notify))
     _JOBS[case.meta.uid] = started
     return started
+
+
+async def keep(table_uid: str, wanted: Collection[str]) -> LocalJob | None:
+    """Return the table's job; one that does nothing of what is wanted is ended."""
+    known = _JOBS.get(table_uid)
+    if known is not None and known.operations.isdisjoint(wanted):
+        await stop(table_uid)
+        return None
+    return known
 
 
 async def stop(table_uid: str, grace_seconds: float = _GRACE_SECONDS) -> None:

@@ -78,7 +78,11 @@ def table_status(found: Found, raw: Json, now_ms: int) -> Json:
         if was_looked_at
         else before.get("table"),
         "plan": _plan(found) if found.plan is not None else None if was_looked_at else before.get("plan"),
-        "operation": _operation(found.running, now_ms) if found.running else None,
+        "operation": _operation(found.running, now_ms)
+        if found.running
+        else None
+        if was_looked_at
+        else before.get("operation"),
         "lastApplied": _applied(found.applied, number) if found.applied else before.get("lastApplied"),
         "syncedSpec": found.synced_spec or before.get("syncedSpec"),
         "drift": _drift(found) if found.has_drifted is not None else before.get("drift"),
@@ -143,6 +147,11 @@ def _plan(found: Found) -> Json | None:
         "bytesToRewrite": cost.bytes_rewritten,
         "rewrite": short_size(cost.bytes_rewritten),
     }
+
+
+def is_working(raw: Json) -> bool:
+    """Say whether a LakeTable's status names an operation that is under way."""
+    return bool(mapping_at(raw, "status", "operation"))
 
 
 def published(found: Found, before: Json) -> HistoryRecord | None:

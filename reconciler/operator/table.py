@@ -36,7 +36,7 @@ from reconciler.operator.objects import (
 from reconciler.operator.pool import OpenCatalog, catalog_key
 from reconciler.operator.queue import Again
 from reconciler.operator.reasons import STANDINGS, EventReason, Reason, reason_of
-from reconciler.operator.status import Found, plan_summary, published, table_status
+from reconciler.operator.status import Found, is_working, plan_summary, published, table_status
 from reconciler.operator.store import CANCEL, PlanEntry
 from reconciler.operator.upkeep import due, within_windows
 from reconciler.plan.operations import Refresh
@@ -200,14 +200,14 @@ async def _decide(ctx: Context, case: Case) -> Found:
             chosen, why = within_windows(chosen, case.request.policies, ctx.now_ms())
             if chosen:
                 return await act(ctx, with_upkeep(case, chosen), None)
-            return msgspec.structs.replace(case.found(Gate(Reason.IN_SYNC, why)), waits_for_window=bool(why))
-        return case.found(Gate(Reason.IN_SYNC))
+            found = await _closed(ctx, case, Gate(Reason.IN_SYNC, why))
+            return msgspec.structs.replace(found, waits_for_window=bool(why))
+        return await _closed(ctx, case, Gate(Reason.IN_SYNC))
     case, entry = await _with_plan_object(ctx, case)
     closed = case.gate()
     await plans.settle_plans(ctx, case.key, case.proposal.current, plan)
     if CANCEL in case.meta.annotations:
-        await jobs.cancel(ctx, case)
-        return case.found(Gate(Reason.CANCELLED, f"Annotation {CANCEL} is set."))
+        return await _closed(ctx, case, Gate(Reason.CANCELLED, f"Annotation {CANCEL} is set."))
     if closed.reason is None:
         # What was read from the watches may be old: nothing is written on its word.
         case = await _read_again(ctx, case)
@@ -217,11 +217,20 @@ async def _decide(ctx: Context, case: Case) -> Found:
     if closed.reason is None and entry is not None:
         closed = await _gate_of_cost(ctx, case, entry)
         if closed.reason is Reason.PLAN_STALE:
-            return case.found(closed)
+            return await _closed(ctx, case, closed)
     if closed.reason is None:
         return await act(ctx, case, entry)
     if entry is not None:
         await plans.set_phase(ctx, entry, "Pending")
+    return await _closed(ctx, case, closed)
+
+
+async def _closed(ctx: Context, case: Case, closed: Gate) -> Found:
+    """Say why nothing is begun, and what still runs; that most tables have no job the status before tells for free."""
+    if CANCEL in case.meta.annotations:
+        await jobs.cancel(ctx, case)
+    elif is_working(case.raw):
+        return case.found(closed, running=await jobs.under_way(ctx, case))
     return case.found(closed)
 
 

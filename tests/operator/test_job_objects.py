@@ -132,6 +132,57 @@ def test_cancelling_stops_the_job_until_the_annotation_goes(
     eventually(lambda: job_of(cluster, namespace))
 
 
+@pytest.mark.parametrize(
+    ("settings", "phase"),
+    [
+        pytest.param({"suspend": True}, "Suspended", id="suspended"),
+        pytest.param({"mode": "Observe"}, "Observed", id="observed"),
+    ],
+)
+def test_a_job_that_runs_is_told_and_holds_its_table_while_nothing_is_begun(
+    cluster: Cluster, namespace: str, running: dict[str, Any], settings: dict[str, Any], phase: str
+) -> None:
+    job = job_of(cluster, namespace)
+    cluster.apply({**running, "spec": {**running["spec"], "reconcile": settings}})
+    wait_for(cluster, namespace, "orders", phase)
+    cluster.apply({**running, "spec": {**running["spec"], "reconcile": settings, "comment": "looked at once more"}})
+    seen = wait_for(cluster, namespace, "orders", phase)
+    assert seen["status"]["operation"]["jobRef"] == f"{namespace}/{job['metadata']['name']}"
+    assert seen["metadata"]["finalizers"]
+    assert job_of(cluster, namespace)["metadata"]["uid"] == job["metadata"]["uid"]
+
+
+def test_a_job_that_the_spec_no_longer_asks_for_is_stopped_while_the_plan_waits(
+    cluster: Cluster, namespace: str, running: dict[str, Any]
+) -> None:
+    cluster.apply({**running, "spec": {**running["spec"], "columns": running["spec"]["columns"][:2]}})
+    eventually(lambda: not cluster.list("jobs", namespace))
+    waiting = eventually(lambda: _without_operation(cluster, namespace))
+    assert "finalizers" not in waiting["metadata"]
+
+
+def _without_operation(cluster: Cluster, namespace: str) -> dict[str, Any] | None:
+    found = cluster.get("lt", "orders", namespace)
+    return None if "operation" in found["status"] else found
+
+
+def test_cancelling_stops_upkeep_too(
+    cluster: Cluster, operator: Operator, namespace: str, lake: IcebergCatalog
+) -> None:
+    cluster.apply(catalog("lake", namespace, _properties(lake), runtime=WAITING))
+    spec = table("orders", namespace, "id long", "amount long")
+    cluster.apply(spec)
+    wait_for(cluster, namespace, "orders", "InSync")
+    for number in range(2):
+        fill(lake, TableIdent((namespace,), "orders"), 10, f"seed-{number}")
+    spec["spec"]["maintenance"] = {"compact": {"minInputFiles": 2, "schedule": "* * * * *"}}
+    cluster.apply(spec)
+    eventually(lambda: cluster.get("lt", "orders", namespace)["status"].get("operation"))
+    cluster.kubectl("annotate", "lt", "orders", "-n", namespace, "laketable.dev/cancel=true")
+    eventually(lambda: not cluster.list("jobs", namespace))
+    assert eventually(lambda: _without_operation(cluster, namespace))["status"]["phase"] == "InSync"
+
+
 def test_the_job_goes_with_its_table(
     cluster: Cluster, namespace: str, lake: IcebergCatalog, running: dict[str, Any]
 ) -> None:

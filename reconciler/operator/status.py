@@ -62,7 +62,10 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def table_status(found: Found, raw: Json, now_ms: int) -> Json:
-    """Return the whole status that a LakeTable should have."""
+    """Return the whole status that a LakeTable should have.
+
+    What we committed on the way to another spec is not drift from the one that the table was equal to before.
+    """
     before, generation = mapping_at(raw, "status"), at(raw, "metadata", "generation")
     number = generation if isinstance(generation, int) else 0
     status: Json = {
@@ -84,7 +87,7 @@ def table_status(found: Found, raw: Json, now_ms: int) -> Json:
         if was_looked_at
         else before.get("operation"),
         "lastApplied": _applied(found.applied, number) if found.applied else before.get("lastApplied"),
-        "syncedSpec": found.synced_spec or before.get("syncedSpec"),
+        "syncedSpec": found.synced_spec or (None if found.applied else before.get("syncedSpec")),
         "drift": _drift(found) if found.has_drifted is not None else before.get("drift"),
     }
     status.update({name: part for name, part in parts.items() if part is not None})

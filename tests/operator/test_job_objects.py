@@ -159,6 +159,8 @@ def test_a_job_that_the_spec_no_longer_asks_for_is_stopped_while_the_plan_waits(
     eventually(lambda: not cluster.list("jobs", namespace))
     waiting = eventually(lambda: _without_operation(cluster, namespace))
     assert "finalizers" not in waiting["metadata"]
+    assert waiting["status"]["phase"] == "AwaitingApproval"
+    assert condition(waiting, "Drifted")["status"] == "False", "it was us who added the column"
 
 
 def _without_operation(cluster: Cluster, namespace: str) -> dict[str, Any] | None:

@@ -315,6 +315,22 @@ def test_a_view_may_pin_its_columns_but_not_fill_them() -> None:
         ('sortOrder: [{column: s, transform: "bucket[x]"}]', "sortOrder[0].transform", "needs one number"),
         ('identifierFields: ["a."]', "identifierFields[0]", "has an empty part"),
         ('indexes: [{name: x, columns: [a, "`b"], type: bloom}]', "indexes[0].columns[1]", "is not a path"),
+        (
+            'indexes: [{name: x, columns: [a], type: bloom, properties: {size: "1"}}]',
+            "indexes[0].properties.size",
+            "has no parameter 'size'",
+        ),
+        (
+            'indexes: [{name: x, columns: [a], type: bloom, properties: {fpp: "2"}}]',
+            "indexes[0].properties.fpp",
+            "is no fpp",
+        ),
+        ("indexes: [{name: x, columns: [a], type: zorder}]", "indexes[0].columns", "takes 2 to"),
+        (
+            "indexes: [{name: x, columns: [a], type: sort}, {name: y, columns: [b], type: sort}]",
+            "indexes[1].type",
+            "orders the rows of files",
+        ),
     ],
 )
 def test_a_view_that_states_no_columns_still_spells_them_right(line: str, place: str, says: str) -> None:

@@ -20,6 +20,7 @@ from reconciler.model.indexes import (
 from reconciler.model.manifest.column_checks import Columns, Found
 from reconciler.model.manifest.table import Index, LakeTableSpec
 from reconciler.model.primitives import primitive_name
+from reconciler.model.type_strings import TypeTextError, parse_path
 from reconciler.model.types import dotted
 
 
@@ -32,7 +33,14 @@ def index_faults(spec: LakeTableSpec, columns: Columns, faults: list[Fault]) -> 
         ]
         if index.type in ON_ICEBERG:
             faults.extend(_column_faults(index, found, place))
-            faults.extend(_parameter_faults(spec, index, found, place))
+    index_syntax_faults(spec, faults)
+
+
+def index_syntax_faults(spec: LakeTableSpec, faults: list[Fault]) -> None:
+    """Check of every index what does not depend on the table's columns."""
+    for number, index in enumerate(spec.indexes or ()):
+        if index.type in ON_ICEBERG:
+            faults.extend(_parameter_faults(spec, index, ("spec", "indexes", number)))
     faults.extend(_order_faults(spec))
 
 
@@ -48,9 +56,6 @@ def _column_faults(index: Index, found: list[Found | None], place: DocumentPath)
         refusal = _refusal(index.type, column)
         if refusal:
             yield Fault(at, f"'{dotted(column.path)}' cannot have a {index.type} index: {refusal}")
-    if index.type == ZORDER and not 2 <= len(index.columns) <= MAX_ZORDER_COLUMNS:
-        message = f"a z-order takes 2 to {MAX_ZORDER_COLUMNS} columns, this one has {len(index.columns)}"
-        yield Fault((*place, "columns"), message, "With one column, a sort index is what you want.")
 
 
 def _refusal(kind: str, column: Found) -> str:
@@ -70,9 +75,10 @@ def _refusal(kind: str, column: Found) -> str:
     return ""
 
 
-def _parameter_faults(
-    spec: LakeTableSpec, index: Index, found: list[Found | None], place: DocumentPath
-) -> Iterator[Fault]:
+def _parameter_faults(spec: LakeTableSpec, index: Index, place: DocumentPath) -> Iterator[Fault]:
+    if index.type == ZORDER and not 2 <= len(index.columns) <= MAX_ZORDER_COLUMNS:
+        message = f"a z-order takes 2 to {MAX_ZORDER_COLUMNS} columns, this one has {len(index.columns)}"
+        yield Fault((*place, "columns"), message, "With one column, a sort index is what you want.")
     known = BLOOM_PARAMETERS if index.type == BLOOM else {}
     for name, value in (index.properties or {}).items():
         at = (*place, "properties", name)
@@ -83,10 +89,17 @@ def _parameter_faults(
             yield Fault(at, f"'{value}' is no {name}", "fpp lies between 0 and 1, ndv is a whole number above 0.")
     if index.type != BLOOM:
         return
-    for column in found:
-        key = bloom_key(column.path) if column else ""
+    for name in index.columns:
+        key = _bloom_key(name)
         if (spec.properties or {}).get(key, "true").lower() != "true":
             yield Fault(("spec", "properties", key), f"index {index.name} needs it to be true", "Remove it.")
+
+
+def _bloom_key(name: str) -> str:
+    try:
+        return bloom_key(parse_path(name))
+    except TypeTextError:  # told of its own
+        return ""
 
 
 def _is_number(text: str, name: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from reconciler.model.faults import DocumentPath, Fault
 from reconciler.model.manifest.column_checks import Columns, Found
-from reconciler.model.manifest.index_checks import index_faults
+from reconciler.model.manifest.index_checks import index_faults, index_syntax_faults
 from reconciler.model.manifest.table import LakeTableSpec
 from reconciler.model.transforms import TIME_TRANSFORMS, parse_transform, takes, types_taken
 from reconciler.model.type_strings import TypeTextError, parse_path
@@ -32,6 +32,7 @@ def layout_syntax_faults(spec: LakeTableSpec, faults: list[Fault]) -> None:
     for number, declared in enumerate(spec.indexes or ()):
         for position, name in enumerate(declared.columns):
             _check_path(name, ("spec", "indexes", number, "columns", position), faults)
+    index_syntax_faults(spec, faults)
 
 
 def _check_spelling(key: str, entries: Sequence[tuple[str, str]], faults: list[Fault]) -> None:

@@ -340,6 +340,12 @@ def test_a_view_that_states_no_columns_still_spells_them_right(line: str, place:
     assert says in found
 
 
+def test_columns_are_stated_once() -> None:
+    text = _columns("{name: a, type: int}") + "  schemaFrom: {configMap: {name: columns}}\n"
+    (found,) = problems(text)
+    assert "spec.schemaFrom: the columns are said twice" in found
+
+
 def test_a_table_needs_columns() -> None:
     (found,) = problems(_columns("{name: a, type: int}").split("  columns:")[0].replace("spec:", "spec: {}"))
     assert found == "f:4:7: spec.columns: 'columns' is missing. A table needs columns or a materializedView."

@@ -32,6 +32,9 @@ def table_faults(table: LakeTable) -> list[Fault]:
         layout_faults(spec, columns, faults)
         if spec.materialized_view is not None:
             faults += view_column_faults(spec.columns)
+        if spec.schema_from is not None:
+            message = "the columns are said twice: spec.columns states them too"
+            faults.append(Fault(("spec", "schemaFrom"), message, "Remove one.", True))
     elif spec.schema_from is not None:
         hint = "Write the columns into the manifest, or let the operator plan it."
         message = "a ConfigMap's columns are known to the operator only"

@@ -151,6 +151,13 @@ def test_catalogs_and_policies_are_accepted(text: str) -> None:
         (POLICY, "100Gi", "§100 GB", "spec.budgets.maxRewriteBytes: '100 GB' is not a size."),
         (POLICY, '"04:00"', '"22:00"', "10:13: spec.windows[0]: the window opens and closes at 22:00."),
         (POLICY, '"22:00"', '§"25:00"', "spec.windows[0].start: '25:00' is not a time of day."),
+        (
+            POLICY,
+            "Europe/Prague",
+            "§Europe/Pargue",
+            "spec.windows[0].timeZone: 'Europe/Pargue' is not a known",
+        ),
+        (POLICY, "Europe/Prague", "§Europe", "spec.windows[0].timeZone: 'Europe' is not a known time zone."),
         (POLICY, "LK104: warning", "LK1: §warning", "spec.severities.LK1: 'LK1' is not a finding's code."),
         (POLICY, "LK104: warning", "LK104: §fatal", "spec.severities.LK104: expected one of error, info, warning"),
     ],

@@ -23,8 +23,24 @@ def policy_faults(policy: LakePolicy) -> list[Fault]:
             message = f"the window opens and closes at {window.start}"
             hint = "For a whole day write start: 00:00, end: 23:59."
             faults.append(Fault(("spec", "windows", index), message, hint))
+        if not _is_zone(window.time_zone):
+            message = f"'{window.time_zone}' is not a known time zone"
+            hint = "Write an IANA name such as Europe/Prague."
+            faults.append(Fault(("spec", "windows", index, "timeZone"), message, hint))
     return faults
 
 
 def _names_something(rule: Rule) -> bool:
     return bool(rule.classes or rule.findings or rule.changes or rule.breaking)
+
+
+def _is_zone(name: str) -> bool:
+    if name == "UTC":
+        return True
+    from zoneinfo import ZoneInfo
+
+    try:
+        ZoneInfo(name)
+    except (LookupError, ValueError, OSError):
+        return False
+    return True

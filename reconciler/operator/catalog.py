@@ -36,6 +36,9 @@ async def reconcile_catalog(ctx: Context, key: Key) -> Again:
         await ctx.pool.run(opened.catalog.check)
     except LakeError as error:
         reason, message = reason_of(error.reason), str(error)
+    except Exception:  # else the status would go on saying what was true before
+        await write_plain_status(ctx, CATALOGS, raw, Reason.INTERNAL, "")
+        raise
     changed = await write_plain_status(ctx, CATALOGS, raw, reason, message)
     if changed:
         _wake_tables(ctx, key)

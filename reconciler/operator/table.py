@@ -71,6 +71,9 @@ async def reconcile_table(ctx: Context, key: Key) -> Again:
         found = await _look(ctx, key, raw)
     except LakeError as error:
         found = Found(reason=reason_of(error.reason), message=str(error))
+    except Exception:  # else the status would go on saying what was true before
+        await write_status(ctx, raw, Found(reason=Reason.INTERNAL, message=STANDINGS[Reason.INTERNAL].doc))
+        raise
     if found.observed is not None:  # else nobody knows whether an operation still runs
         raw = await keep_finalizer(ctx, raw, is_running=found.running is not None)
     await write_status(ctx, raw, found)

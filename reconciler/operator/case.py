@@ -13,6 +13,7 @@ from reconciler.operator.manifests import Wanted
 from reconciler.operator.objects import TABLES, Json, Key, Meta, mapping_at, meta_of, print_time, text_at
 from reconciler.operator.pool import OpenCatalog
 from reconciler.operator.status import Applied, Found, Running
+from reconciler.operator.store import CANCEL
 from reconciler.operator.upkeep import is_stale
 from reconciler.pipeline import Approval, Proposal, Request, judged
 from reconciler.plan.hashing import desired_hash
@@ -70,6 +71,11 @@ class Case:
     def goes_on(self) -> bool:
         """Whether all that is left of the plan was released and begun before."""
         return bool(self.plan.operations) and all(operation.resumes for operation in self.plan.operations)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether its operations are stopped by annotation."""
+        return self.meta.annotations.get(CANCEL, "false").lower() != "false"
 
     @property
     def is_approved(self) -> bool:

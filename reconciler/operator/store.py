@@ -53,7 +53,7 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     generation: int
     created: str
-    annotations: tuple[str, ...]
+    annotations: tuple[str | None, ...]
     is_deleting: bool
     catalog_namespace: str
     catalog: str
@@ -294,7 +294,7 @@ def _table_entry(raw: Json) -> TableEntry:
         uid=meta.uid,
         generation=meta.generation,
         created=meta.creation_timestamp,
-        annotations=tuple(meta.annotations.get(name, "") for name in _ANNOTATIONS),
+        annotations=tuple(meta.annotations.get(name) for name in _ANNOTATIONS),
         is_deleting=meta.deletion_timestamp is not None,
         catalog_namespace=_text(reference.get("namespace")) or meta.namespace,
         catalog=_text(reference.get("name")),

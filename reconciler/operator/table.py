@@ -198,7 +198,7 @@ async def _decide(ctx: Context, case: Case) -> Found:
     if plan.is_empty:
         await plans.settle_plans(ctx, case.key, case.proposal.current, None)
         chosen = due(plan, case.wanted.desired, case.proposal.current, now_ms=ctx.now_ms())
-        if chosen and case.settings.mode == "Apply" and CANCEL not in case.meta.annotations:
+        if chosen and case.settings.mode == "Apply" and not case.is_cancelled:
             case = await _read_again(ctx, case)
             chosen, why = within_windows(chosen, case.request.policies, ctx.now_ms())
             if chosen:
@@ -209,7 +209,7 @@ async def _decide(ctx: Context, case: Case) -> Found:
     case, entry = await _with_plan_object(ctx, case)
     closed = case.gate()
     await plans.settle_plans(ctx, case.key, case.proposal.current, plan)
-    if CANCEL in case.meta.annotations:
+    if case.is_cancelled:
         return await _closed(ctx, case, Gate(Reason.CANCELLED, f"Annotation {CANCEL} is set."))
     if closed.reason is None:
         # What was read from the watches may be old: nothing is written on its word.
@@ -230,7 +230,7 @@ async def _decide(ctx: Context, case: Case) -> Found:
 
 async def _closed(ctx: Context, case: Case, closed: Gate) -> Found:
     """Say why nothing is begun, and what still runs; that most tables have no job the status before tells for free."""
-    if CANCEL in case.meta.annotations:
+    if case.is_cancelled:
         await jobs.cancel(ctx, case)
     elif is_working(case.raw):
         return case.found(closed, running=await jobs.under_way(ctx, case))

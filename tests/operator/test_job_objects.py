@@ -122,13 +122,22 @@ def test_another_expression_replaces_the_job(cluster: Cluster, namespace: str, r
     assert eventually(lambda: job_of(cluster, namespace))["metadata"]["name"] == second["metadata"]["name"]
 
 
+@pytest.mark.parametrize("value", ["true", ""])
 def test_cancelling_stops_the_job_until_the_annotation_goes(
-    cluster: Cluster, namespace: str, running: dict[str, Any]
+    cluster: Cluster, namespace: str, running: dict[str, Any], value: str
 ) -> None:
-    cluster.kubectl("annotate", "lt", "orders", "-n", namespace, "laketable.dev/cancel=true")
+    cluster.kubectl("annotate", "lt", "orders", "-n", namespace, f"laketable.dev/cancel={value}")
     wait_for(cluster, namespace, "orders", "Cancelled")
     eventually(lambda: not cluster.list("jobs", namespace))
     cluster.kubectl("annotate", "lt", "orders", "-n", namespace, "laketable.dev/cancel-")
+    eventually(lambda: job_of(cluster, namespace))
+
+
+def test_cancel_false_cancels_nothing(cluster: Cluster, namespace: str, running: dict[str, Any]) -> None:
+    cluster.kubectl("annotate", "lt", "orders", "-n", namespace, "laketable.dev/cancel=true")
+    wait_for(cluster, namespace, "orders", "Cancelled")
+    cluster.kubectl("annotate", "--overwrite", "lt", "orders", "-n", namespace, "laketable.dev/cancel=false")
+    wait_for(cluster, namespace, "orders", "Applying")
     eventually(lambda: job_of(cluster, namespace))
 
 

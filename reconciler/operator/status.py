@@ -172,6 +172,15 @@ def published(found: Found, before: Json) -> HistoryRecord | None:
     return next((r for r in of_data if r.operation == operation or (has_moved and r.published_id == head)), None)
 
 
+def is_done(found: Found, before: Json) -> bool:
+    """Say whether the table remembers what was under way: its job ends by itself, and may still delete files."""
+    operation, seen = text_at(before, "operation", "id"), found.observed
+    if published(found, before) is not None or seen is None:
+        return seen is not None
+    commits = (r for r in bookkeeping.read(seen.bookkeeping).history if r.kind == bookkeeping.COMMIT)
+    return any(record.plan.rpartition(":")[2].startswith(operation) for record in commits)
+
+
 def plan_summary(plan: Plan) -> str:
     """Say in one line how much of what a plan is."""
     from reconciler.render.report import totals

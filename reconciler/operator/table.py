@@ -36,7 +36,7 @@ from reconciler.operator.objects import (
 from reconciler.operator.pool import OpenCatalog, catalog_key
 from reconciler.operator.queue import Again
 from reconciler.operator.reasons import STANDINGS, EventReason, Reason, reason_of
-from reconciler.operator.status import Found, is_working, plan_summary, published, table_status
+from reconciler.operator.status import Found, is_done, is_working, plan_summary, published, table_status
 from reconciler.operator.store import CANCEL, PlanEntry
 from reconciler.operator.upkeep import due, within_windows
 from reconciler.plan.operations import Refresh
@@ -230,11 +230,12 @@ async def _decide(ctx: Context, case: Case) -> Found:
 
 async def _closed(ctx: Context, case: Case, closed: Gate) -> Found:
     """Say why nothing is begun, and what still runs; that most tables have no job the status before tells for free."""
+    found = case.found(closed)
     if case.is_cancelled:
         await jobs.cancel(ctx, case)
-    elif is_working(case.raw):
+    elif is_working(case.raw) and not is_done(found, mapping_at(case.raw, "status")):
         return case.found(closed, running=await jobs.under_way(ctx, case))
-    return case.found(closed)
+    return found
 
 
 def _gate_of_sources(ctx: Context, case: Case) -> Gate:

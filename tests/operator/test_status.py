@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.model.bookkeeping import COMMIT, HISTORY, HistoryRecord
 from reconciler.operator.reasons import Reason
-from reconciler.operator.status import Found, Running, published
+from reconciler.operator.status import Found, Running, is_done, published
 from tests.plan.test_data import BASE, observed
 
 RECORD = HistoryRecord(plan="p", time_ms=1, actor="a", kind="backfill", operation="op", published_id=7, bytes=12)
@@ -42,3 +42,19 @@ def before(operation: str = "op", head: int = 6) -> Any:
 )
 def test_the_table_says_what_was_published(seen: Found, status: Any, *, is_told: bool) -> None:
     assert published(seen, status) == (RECORD if is_told else None)
+
+
+COMMITTED = msgspec.structs.replace(RECORD, plan="sha256:0123456789abcdef01", kind=COMMIT, operation="")
+
+
+@pytest.mark.parametrize(
+    ("seen", "status", "is_over"),
+    [
+        pytest.param(found(RECORD), before(), True, id="it is published"),
+        pytest.param(found(COMMITTED), before("0123456789abcdef"), True, id="its plan is committed"),
+        pytest.param(found(COMMITTED), before(), False, id="another plan is committed"),
+        pytest.param(found(), before(), False, id="nothing is remembered"),
+    ],
+)
+def test_a_job_that_did_its_work_is_left_to_end_by_itself(seen: Found, status: Any, *, is_over: bool) -> None:
+    assert is_done(seen, status) is is_over

@@ -27,6 +27,7 @@ class CompactionKind:
 
     def __init__(self, work: Maintain, chunk_bytes: int) -> None:
         self._work, self._chunk_bytes = work, max(chunk_bytes, work.target_bytes)
+        self._partitions: dict[str, str] = {}
 
     def is_superseded(self, facts: TableFacts) -> bool:
         """Any run compacts what it finds; its tick is in its id."""
@@ -35,13 +36,21 @@ class CompactionKind:
     def tasks(self, site: Site, base: int) -> list[Task]:
         """List the small files where writing them together makes fewer."""
         small = site.live(base, lambda file: is_small(file.fileSizeInBytes(), self._work))
-        groups = (group for group in _by_place(small) if is_worthwhile([task.size for task in group], self._work))
+        self._partitions = {task.path: site.partition_of(task) for task in small}
+        groups = (group for group in self._by_place(small) if is_worthwhile([task.size for task in group], self._work))
         return [task for group in groups for task in group]
 
     def chunks(self, tasks: Sequence[Task]) -> list[list[Task]]:
         """Group by partition, bounded in bytes; a file alone has nothing to be written together with."""
-        chunks = (chunk for group in _by_place(tasks) for chunk in chunked(_unsorted(group), self._chunk_bytes))
+        chunks = (chunk for group in self._by_place(tasks) for chunk in chunked(_unsorted(group), self._chunk_bytes))
         return [chunk for chunk in chunks if len(chunk) > 1]
+
+    def _by_place(self, tasks: Sequence[Task]) -> list[list[Task]]:
+        """Group by partition spec and partition: only those may share a file."""
+        places: dict[Place, list[Task]] = {}
+        for task in tasks:
+            places.setdefault((task.spec_id, self._partitions[task.path]), []).append(task)
+        return list(places.values())
 
     def make(self, site: Site, chunk: Sequence[Task], base: int) -> list[Any]:
         """Write a chunk's rows together: sorted when the table is, and otherwise in the order they have."""
@@ -66,14 +75,6 @@ class CompactionKind:
     def properties(self, facts: TableFacts) -> Mapping[str, str]:
         """Remember nothing besides that it is done."""
         return {}
-
-
-def _by_place(tasks: Sequence[Task]) -> list[list[Task]]:
-    """Group by partition spec and partition: only those may share a file."""
-    places: dict[Place, list[Task]] = {}
-    for task in tasks:
-        places.setdefault((task.spec_id, str(task.java.file().partition())), []).append(task)
-    return list(places.values())
 
 
 def _unsorted(tasks: Sequence[Task]) -> list[Task]:

@@ -145,6 +145,11 @@ class ConnectSite:
         catalog, table = self.table.catalog, self.table.ident
         return without_filters(lambda path: catalog.open_file(table, path), tasks, columns)
 
+    def partition_of(self, task: Task) -> str:
+        """Return what tells a file's partition from all others of its spec."""
+        partition: str = task.java.file().partition()
+        return partition
+
     def sources(self) -> ConnectSources:
         """Open the tables that a view reads."""
         return ConnectSources(self.session, self.catalog, self.table.catalog)

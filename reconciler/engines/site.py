@@ -242,6 +242,10 @@ class Site(Protocol):
         """Return the paths of the files in which one of these columns has no bloom filter, nor needs one."""
         ...
 
+    def partition_of(self, task: Task) -> str:
+        """Return what tells a file's partition from all others of its spec."""
+        ...
+
     def sources(self) -> Sources:
         """Open the tables that a view reads."""
         ...

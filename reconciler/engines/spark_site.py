@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_BUFFER = "java.nio."
+_PRINTED_ALIKE = ("null", _BUFFER)
+
+
 @dataclass(frozen=True, slots=True)
 class SparkSite:
     """`Site` beside Iceberg's Java API."""
@@ -108,6 +112,15 @@ class SparkSite:
         io = self.table.load().io()
         return without_filters(lambda path: Opened(io, path), tasks, columns)
 
+    def partition_of(self, task: Task) -> str:
+        """Return what tells a file's partition from all others of its spec."""
+        partition = task.java.file().partition()
+        text = str(partition.toString())
+        if not any(word in text for word in _PRINTED_ALIKE):
+            return text
+        to_bytes = jvm_of(self.session).org.apache.iceberg.util.ByteBuffers.toByteArray
+        return repr([_plain(partition.get(number), to_bytes) for number in range(partition.size())])
+
     def sources(self) -> SparkSources:
         """Open the tables that a view reads."""
         return SparkSources(self.session, self.catalog)
@@ -120,3 +133,13 @@ class SparkSite:
         if isinstance(self.operation.work, Refresh):
             return row_failure(error, where)
         return row_error(error) or translate(error, where, committing=committing)
+
+
+def _plain(value: Any, to_bytes: Callable[[Any], bytes]) -> Any:
+    """Return a value of Java's as one that prints like no other."""
+    from py4j.java_gateway import JavaObject
+
+    if not isinstance(value, JavaObject):
+        return value
+    text = str(value)
+    return to_bytes(value) if text.startswith(_BUFFER) else text

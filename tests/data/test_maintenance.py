@@ -127,6 +127,18 @@ def test_partitions_are_not_mixed_and_few_files_are_left_alone(shop: Shop) -> No
     assert sorted(row[0] for row in table.rows("id")) == [0, 1, 2, 5, 10, 15]
 
 
+def test_partitions_that_print_alike_are_left_alone(shop: Shop) -> None:
+    table = shop.fresh(files=0)
+    shop.spark.sql(f"ALTER TABLE {table.name} ADD COLUMNS (text string, raw binary)")
+    shop.spark.sql(f"ALTER TABLE {table.name} ADD PARTITION FIELD text")
+    shop.spark.sql(f"ALTER TABLE {table.name} ADD PARTITION FIELD raw")
+    for place in ("NULL, NULL", "'null', NULL", "'null', X'01'", "'null', X'02'"):
+        shop.spark.sql(f"INSERT INTO {table.name} VALUES (1, 1, 'n', {place})")
+    head = table.ancestry()[0]
+    run(table, MaintenanceStep.COMPACT)
+    assert table.ancestry()[0] == head
+
+
 def test_files_of_a_spec_whose_column_was_dropped_are_compacted_too(shop: Shop) -> None:
     table = shop.fresh(files=0, extra="PARTITIONED BY (x)")
     for ids in ([0, 5, 10], [15, 20, 1], [6, 11, 16]):

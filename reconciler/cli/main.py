@@ -104,7 +104,7 @@ def run(args: Sequence[str], *, program: str = "laketable", tells_interruption: 
     """
     try:
         group: click.Group = cli if program == "laketable" else importlib.import_module(_PLUGIN).command
-        result = group.main(args=list(args), prog_name=program, standalone_mode=False)
+        result = _called(group, args, program)
         return int(result) if isinstance(result, int) else ExitCode.OK
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
@@ -133,6 +133,19 @@ def run(args: Sequence[str], *, program: str = "laketable", tells_interruption: 
         if _is_disk_full(error):
             _silence_stdout()
         return _failed(args)
+
+
+def _called(group: click.Group, args: Sequence[str], program: str) -> object:
+    """Run a command; what an interruption became on its way is one again: amid a call to the JVM, Py4J fails."""
+    try:
+        return group.main(args=list(args), prog_name=program, standalone_mode=False)
+    except Exception as error:
+        before: BaseException | None = error
+        while before is not None and not isinstance(before, KeyboardInterrupt):
+            before = before.__cause__ or before.__context__
+        if before is not None:
+            raise KeyboardInterrupt from error
+        raise
 
 
 def _unforeseen(error: Exception) -> str:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -116,7 +118,7 @@ def _running(
     for key, value in conf.items():
         builder = builder.config(key, value)
     try:
-        with ended_unless_started():
+        with own_interruptions(), ended_unless_started():
             return builder.getOrCreate()
     except Exception as error:
         is_driver = conf["spark.master"].startswith("k8s:")
@@ -125,6 +127,17 @@ def _running(
             f"Spark did not start with {java.origin} (Java {java.version}).",
             hint=f"What Spark printed above says why; {checks}.",
         ) from error
+
+
+@contextlib.contextmanager
+def own_interruptions() -> Iterator[None]:
+    """Keep this process's handler of SIGINT: the one of PySpark calls the JVM amid the call that is under way."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

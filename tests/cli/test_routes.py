@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from reconciler.catalogs.iceberg import IcebergCatalog
+from reconciler.errors import InvalidInput
 from tests.cli.lab import Lab
 
 ID = "name: id, type: long"
@@ -113,6 +114,23 @@ def test_a_defect_is_one_line_without_what_it_might_give_away(lab: Lab, monkeypa
     monkeypatch.setenv("LAKETABLE_DEBUG", "1")
     with pytest.raises(RuntimeError):
         lab.run("plan", "-f", "orders.yaml")
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("closed"), InvalidInput("No answer.")], ids=["a defect", "an error"])
+def test_what_ctrl_c_became_on_its_way_is_an_interruption(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    def interrupted(*args: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise failure from None
+
+    lab.manifest([ID])
+    monkeypatch.setattr(IcebergCatalog, "get_table_specs", interrupted)
+    result = lab.run("plan", "-f", "orders.yaml")
+    assert result.code == 130
+    assert result.err == "error: interrupted; nothing was half-applied. Run the same command again to go on.\n"
 
 
 def test_hostile_names_cannot_act_on_the_terminal(lab: Lab) -> None:

@@ -21,7 +21,7 @@ from reconciler.engines.catalog_conf import extra_packages, spark_catalog_proper
 from reconciler.engines.class_archive import ClassArchive
 from reconciler.engines.gateway import answer_at_once
 from reconciler.engines.java import Java, find_java
-from reconciler.engines.jvm import SHORT, SMALL, UNCHECKED_ARROW, huge_pages
+from reconciler.engines.jvm import ROOM_FOR_CLASSES, SHORT, SMALL, UNCHECKED_ARROW, huge_pages
 from reconciler.engines.python_workers import unix_sockets
 from reconciler.errors import EnvironmentProblem
 
@@ -169,7 +169,8 @@ def ended_unless_started() -> Iterator[None]:
 
 def _conf(packages: tuple[str, ...], java: Java, *, short: bool, is_small: bool) -> dict[str, str]:
     global _archive
-    options = [f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}", *UNCHECKED_ARROW]
+    log4j = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+    options = [log4j, *UNCHECKED_ARROW, *ROOM_FOR_CLASSES]
     if short or is_small:
         options += SHORT if short else (*SMALL, *huge_pages())
     conf = {
